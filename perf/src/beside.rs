@@ -11,7 +11,6 @@ use crate::writer::Span;
 use serde_json::json;
 use std::thread::{self, JoinHandle};
 
-#[derive(Debug)]
 pub(crate) struct Beside {
     calls: Vec<JoinHandle<Calls>>,
     hostile: Option<HostileClients>,
@@ -46,7 +45,7 @@ impl Beside {
         for (&kind, latency) in &all.latencies {
             let [p50_ns, p99_ns, max_ns] = [0.5, 0.99, 1.0].map(|quantile| latency.at(quantile));
             let figures =
-                json!({ "answered": latency.count(), "p50_ns": p50_ns, "p99_ns": p99_ns, "max_ns": max_ns });
+                json!({ "answered": latency.len(), "p50_ns": p50_ns, "p99_ns": p99_ns, "max_ns": max_ns });
             found.insert(kind.to_owned(), figures);
         }
         if all.latencies.contains_key("livez_kept") {

@@ -37,14 +37,12 @@ const METADATA: &[u8] = br#""metadata":{"#;
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// The bridge, from the side of `compare`. Dropped, it ends.
-#[derive(Debug)]
 pub(crate) struct Bridge {
     port: u16,
     _process: Helper,
 }
 
 impl Bridge {
-    /// Starts it in front of an etcd that answers.
     pub(crate) fn start(etcd: &Server) -> Result<Self, String> {
         let url = format!("http://{}", etcd.authority());
         let (sender, told) = channel();

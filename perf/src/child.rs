@@ -9,7 +9,6 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 /// A helper, from the side that started it. Dropped, it ends.
-#[derive(Debug)]
 pub(crate) struct Helper {
     /// `None`: it is a thread.
     process: Option<Child>,
@@ -73,7 +72,6 @@ pub(crate) fn send(output: &mut impl Write, message: &impl Serialize) -> Result<
     output.write_all(&line).and_then(|()| output.flush()).map_err(|fault| fault.to_string())
 }
 
-/// The messages of the other side, until its end.
 pub(crate) fn messages<T: DeserializeOwned>(input: impl Read) -> impl Iterator<Item = Result<T, String>> {
     let lines = BufReader::new(input).lines().map_while(Result::ok);
     lines.map(|line| serde_json::from_str(&line).map_err(|fault| fault.to_string()))

@@ -3,10 +3,8 @@
 
 use std::io::{self, BufRead, ErrorKind};
 
-/// What the decoder found next in the input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Bytes of the body.
     Data(&'a [u8]),
     /// The input is used up; the body goes on.
     More,

@@ -14,7 +14,6 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Sleeps until the clock shows `at_ns`. Returns at once when that has passed.
 pub(crate) fn sleep_until(at_ns: u64) {
     std::thread::sleep(Duration::from_nanos(at_ns.saturating_sub(now_ns())));
 }

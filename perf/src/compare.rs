@@ -20,7 +20,6 @@ use serde_json::json;
 use std::fs::File;
 use std::path::Path;
 
-/// What is compared. Near all that it has, rates are those of the client, the generator.
 const SHOWN: &str = "server_cpu_ns_per_delivery deliveries_per_second latency_p50_ns latency_p99_ns latency_p999_ns \
     rss_bytes_per_watcher server_cpu_share client_cpu_share frame_bytes events_per_write events_per_read short_writes";
 const FLOOR: &str = "floor";

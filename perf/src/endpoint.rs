@@ -65,7 +65,6 @@ impl Server {
 /// A namespaced resource: Pods, or one whose objects keep a `data` member of strings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Resource {
-    /// `v1`, `example.com/v1`.
     pub(crate) api_version: String,
     pub(crate) plural: String,
     pub(crate) kind: String,
@@ -91,12 +90,10 @@ impl Resource {
         format!("{}/{}", if self.api_version == "v1" { "/api" } else { "/apis" }, self.api_version)
     }
 
-    /// The path of the collection over all namespaces.
     pub(crate) fn everywhere(&self) -> String {
         format!("{}/{}", self.root(), self.plural)
     }
 
-    /// The path of the collection in one namespace.
     pub(crate) fn collection(&self, namespace: &str) -> String {
         format!("{}/namespaces/{namespace}/{}", self.root(), self.plural)
     }

@@ -25,13 +25,11 @@ impl Store {
         store.newest().await.map(|_| store)
     }
 
-    /// The revision of the newest write.
     pub(crate) async fn newest(&self) -> Result<u64, String> {
         let answer = self.client.kv_client().get(self.prefix.as_str(), None).await;
         answer.map(|answer| revision_of(answer.header())).map_err(|fault| self.wrong(&fault))
     }
 
-    /// Writes an object. Gives its revision.
     pub(crate) async fn put(&self, path: &str, value: impl Into<Vec<u8>>) -> Result<u64, String> {
         let answer = self.client.kv_client().put(self.key(path), value, None).await;
         answer.map(|answer| revision_of(answer.header())).map_err(|fault| self.wrong(&fault))
@@ -46,7 +44,6 @@ impl Store {
         Ok((revision_of(answer.header()), objects.collect()))
     }
 
-    /// Watches what is below a path, after a revision.
     pub(crate) async fn watch(&self, path: &str, after: u64) -> Result<WatchStream, String> {
         let number = self.next.get();
         self.next.set(number + 1);

@@ -5,7 +5,6 @@
 use crate::stamp::{Stamp, decimal};
 use memchr::memchr2;
 
-/// The `type` of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Added,

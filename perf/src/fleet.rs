@@ -13,8 +13,6 @@ use std::time::Duration;
 /// Without one more established watch for so long the opening has failed.
 const OPENING_STALL_NS: u64 = 30_000_000_000;
 
-/// The workers of a run, and what they have said so far.
-#[derive(Debug)]
 pub(crate) struct Fleet {
     members: Vec<Helper>,
     reports: Receiver<(u32, Option<Report>)>,
@@ -28,8 +26,6 @@ pub(crate) struct Fleet {
     progress: BTreeMap<(u32, u32), (u64, u64)>,
     pub(crate) recent: Latency,
     pub(crate) tally: Tally,
-    pub(crate) latency: Latency,
-    pub(crate) windows: Vec<Latency>,
     /// What came of cuts, until it is taken.
     pub(crate) storms: Vec<StormFound>,
     first_connect_ns: u64,
@@ -48,10 +44,8 @@ impl Fleet {
             lanes_opening: plans.iter().map(|plan| plan.threads).sum(),
             lanes_left: plans.iter().map(|plan| plan.threads).collect(),
             progress: BTreeMap::new(),
-            recent: Latency::new(),
+            recent: Latency::default(),
             tally: Tally::default(),
-            latency: Latency::new(),
-            windows: Vec::new(),
             storms: Vec::new(),
             first_connect_ns: u64::MAX,
             last_established_ns: 0,
@@ -59,7 +53,7 @@ impl Fleet {
         for (number, plan) in (0..).zip(plans) {
             let sender = sender.clone();
             let hear = move |report: Option<Result<Report, String>>| {
-                let wrong = |fault| Report::Failed { message: format!("worker {number}: {fault}") };
+                let wrong = |fault| Report::Failed(format!("worker {number}: {fault}"));
                 // The fleet may be gone.
                 let _gone = sender.send((number, report.map(|report| report.unwrap_or_else(wrong))));
             };
@@ -74,7 +68,6 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// The process ids of workers that are processes.
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.members.iter().filter_map(Helper::pid).collect()
     }
@@ -94,22 +87,19 @@ impl Fleet {
         match report {
             Some(Report::Progress { lane, established, delivered, latency }) => {
                 self.progress.insert((worker, lane), (established, delivered));
-                self.recent.add(&latency);
+                latency.iter().for_each(|latency| self.recent.add(latency));
             }
-            Some(Report::Ready { first_ns, last_ns, .. }) => {
+            Some(Report::Ready { first_ns, last_ns }) => {
                 self.lanes_opening = self.lanes_opening.saturating_sub(1);
                 self.first_connect_ns = self.first_connect_ns.min(first_ns);
                 self.last_established_ns = self.last_established_ns.max(last_ns);
             }
-            Some(Report::Done { tally, .. }) => {
+            Some(Report::Done(tally)) => {
                 self.lanes_left[worker as usize] = self.lanes_left[worker as usize].saturating_sub(1);
-                self.latency.add(&tally.latency);
-                self.windows.resize_with(self.windows.len().max(tally.windows.len()), Latency::new);
-                self.windows.iter_mut().zip(&tally.windows).for_each(|(all, one)| all.add(one));
                 self.tally.add(&tally);
             }
             Some(Report::Storm(found)) => self.storms.push(found),
-            Some(Report::Failed { message }) => return Err(message),
+            Some(Report::Failed(message)) => return Err(message),
             None if self.lanes_left[worker as usize] > 0 => {
                 return Err(format!("worker {worker} ended before its watchers were done"));
             }
@@ -138,7 +128,6 @@ impl Fleet {
         Ok(())
     }
 
-    /// Listens until every lane is done, and returns what all saw.
     pub(crate) fn finish(&mut self, finish: Finish) -> Result<Tally, String> {
         self.tell_all(&Command::Finish(finish))?;
         while !self.is_done() {
@@ -151,7 +140,6 @@ impl Fleet {
         self.listen(Duration::from_secs(1))
     }
 
-    /// Listens until the clock shows `until_ns`.
     pub(crate) fn wait_until(&mut self, until_ns: u64) -> Result<(), String> {
         while now_ns() < until_ns {
             self.listen(Duration::from_nanos(until_ns.saturating_sub(now_ns())))?;
@@ -163,7 +151,6 @@ impl Fleet {
         self.lanes_opening == 0
     }
 
-    /// Lanes of all workers that are not done.
     pub(crate) fn lanes(&self) -> usize {
         self.lanes_left.iter().map(|&left| left as usize).sum()
     }

@@ -24,12 +24,11 @@ use crate::run::{Run, Writing};
 use crate::scope::Scope;
 use crate::target::{Target, Trouble};
 use crate::writer::Written;
-use message::{Answer, Made, Order, Prepare};
+use message::{Answer, Order, Prepare};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
-/// How long a sender may take to listen.
 const LISTEN_WAIT: Duration = Duration::from_secs(30);
 const NAMESPACE: &str = "floor";
 pub(crate) const CPU: &str = "server_cpu_ns_per_delivery";
@@ -66,7 +65,6 @@ pub(crate) fn measure_all(ask: &Ask, modes: &[Mode]) -> Result<Vec<Record>, Trou
     Ok(found)
 }
 
-/// Measures one mode once, with watchers as `fanout` has them.
 fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
     check_sender(&ask.base)?;
     // One write must be in flight while the watchers read the one before.
@@ -101,8 +99,7 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
     record.tell("server", format!("floor:{mode}"));
     record.tell("mode", mode.to_string());
     record.set("events_per_write", ask.events_per_write);
-    // Writes that a socket took in part or not at all.
-    record.set("short_writes", sender.made.as_ref().map_or(0, |made| made.short_writes));
+    record.set("short_writes", sender.made.as_ref().map(|(_, short_writes)| short_writes));
     for note in &sender.notes {
         eprintln!("floor:{mode}: {note}");
     }
@@ -114,12 +111,11 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
 }
 
 /// The floor-sender, from the coordinator's side. Dropped, it ends.
-#[derive(Debug)]
 struct Sender {
     helper: Helper,
     answers: Receiver<Answer>,
     notes: Vec<String>,
-    made: Option<Made>,
+    made: Option<(Box<Written>, u64)>,
     /// Says how far it may go when it follows no clock, as it says it to writers.
     gate: Option<Arc<Gate>>,
     allowed: u64,
@@ -141,7 +137,7 @@ impl Sender {
         match sender.answers.recv_timeout(LISTEN_WAIT) {
             Ok(Answer::Listening(port)) => Ok((sender, port)),
             Ok(Answer::Failed(why)) => Err(why),
-            Ok(Answer::Note(_) | Answer::Made(_)) | Err(_) => {
+            Ok(Answer::Note(_) | Answer::Made(..)) | Err(_) => {
                 Err("the floor-sender does not listen".to_owned())
             }
         }
@@ -160,7 +156,7 @@ impl Sender {
         loop {
             match self.answers.try_recv() {
                 Ok(Answer::Note(text)) => self.notes.push(text),
-                Ok(Answer::Made(made)) => self.made = Some(made),
+                Ok(Answer::Made(made, short_writes)) => self.made = Some((made, short_writes)),
                 Ok(Answer::Failed(why)) => return Err(why),
                 Ok(Answer::Listening(_)) | Err(TryRecvError::Empty) => return Ok(()),
                 Err(TryRecvError::Disconnected) if self.made.is_some() => return Ok(()),
@@ -182,8 +178,7 @@ impl Writing for &mut Sender {
     }
 
     fn end(self: Box<Self>) -> Result<(Written, Facts), String> {
-        let made = self.made.as_ref().ok_or("the floor-sender is not done")?;
-        let (finals, measured, last_reply_ns) = (made.finals.clone(), made.measured, made.last_ns);
-        Ok((Written { finals, measured, last_reply_ns, ..Written::default() }, Facts::new()))
+        let (written, _) = self.made.clone().ok_or("the floor-sender is not done")?;
+        Ok((*written, Facts::new()))
     }
 }

@@ -49,8 +49,6 @@ struct Client {
     settled: bool,
 }
 
-/// All clients of one thread.
-#[derive(Debug)]
 struct Clients {
     kind: HostileKind,
     address: SocketAddr,
@@ -59,14 +57,12 @@ struct Clients {
     found: Found,
 }
 
-#[derive(Debug)]
 pub(crate) struct HostileClients {
     clients: JoinHandle<Result<Found, String>>,
     burst: Option<JoinHandle<Result<(u64, u64), String>>>,
 }
 
 impl HostileClients {
-    /// Starts them; they go on until `end_ns`.
     pub(crate) fn start(
         hostile: Hostile,
         target: &Target,
@@ -121,7 +117,6 @@ impl Clients {
         self.found
     }
 
-    /// Does what is due for one of them.
     fn step(&mut self, client: &mut Client) {
         let watches = matches!(self.kind, HostileKind::Vanish | HostileKind::Burst);
         if watches && client.settled {

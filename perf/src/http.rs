@@ -9,7 +9,6 @@ use std::io::{self, Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// A response head above this is refused.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
 
@@ -21,10 +20,8 @@ fn broken(what: impl Display) -> Error {
 /// How the end of a body is found, and how far it is.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
-    /// This many bytes are left.
     Length(u64),
     Chunked(ChunkDecoder),
-    /// It ends with the connection.
     UntilClose,
 }
 
@@ -55,9 +52,7 @@ impl Body {
 pub struct Head {
     pub status: u16,
     pub body: Body,
-    /// The server will close the connection after this response.
     pub closes: bool,
-    /// The body is coded with gzip.
     pub gzip: bool,
 }
 
@@ -101,14 +96,10 @@ impl Head {
     }
 }
 
-/// What comes next in the responses of a connection.
-#[derive(Debug)]
 pub(crate) enum Part<'a> {
     Head(Head),
     Data(&'a [u8]),
-    /// The input is used up.
     More,
-    /// The response with this head is complete.
     End(Head),
 }
 
@@ -139,7 +130,6 @@ impl From<Error> for Refusal {
 /// The responses of one connection, taken apart as their bytes arrive. Interim ones (1xx) are left out.
 #[derive(Debug, Default)]
 pub(crate) struct Responses {
-    /// Of the response whose body is being read.
     head: Option<Head>,
 }
 
@@ -219,7 +209,6 @@ impl Replies {
         }
     }
 
-    /// The body of the response that [`Self::next`] completed.
     pub(crate) fn body(&self) -> &[u8] {
         &self.body
     }
@@ -233,12 +222,9 @@ impl Replies {
     }
 }
 
-/// What every request says about its sender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Caller {
-    /// The Host header.
     pub(crate) host: String,
-    /// A bearer token.
     pub(crate) token: Option<String>,
 }
 
@@ -262,7 +248,6 @@ impl Caller {
 }
 
 /// A blocking connection: one call at a time, kept alive between calls, opened again when the server closed it.
-#[derive(Debug)]
 pub(crate) struct Connection {
     address: SocketAddr,
     caller: Caller,

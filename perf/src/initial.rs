@@ -41,7 +41,6 @@ const SHOWN: &str = "
     server_rss_before_bytes server_rss_peak_bytes";
 const WRONG: &str = "missing duplicated unexpected malformed stale_marks unfinished";
 
-#[derive(Debug)]
 struct Start {
     request: String,
     wanted: Wanted,
@@ -67,8 +66,7 @@ pub(crate) fn run(args: &Initial) -> Result<Report, Trouble> {
     let base = &args.base;
     let target = Target::prepare(base, base.watchers)?;
     let mut recipe = target.recipe(base, base.namespaces(), base.objects);
-    let object_bytes =
-        setup::create_objects_anew(|| target.connect(), &mut recipe, base.size_bytes, base.writers)?;
+    let object_bytes = setup::create_objects_anew(&target, &mut recipe, base.size_bytes, base.writers)?;
     let mut record = target.record(base, "initial");
     if args.list {
         record.subject.push_str(", lists");
@@ -145,7 +143,7 @@ pub(crate) fn measure(
     let mut all = Share::default();
     for share in shares {
         let share = share?;
-        all.synced.add(&share.synced.pairs());
+        all.synced.add(&share.synced);
         all.wrongs.add(&share.wrongs);
         all.bytes += share.bytes;
         all.received += share.received;
@@ -158,7 +156,7 @@ pub(crate) fn measure(
     record.set_latency(&synced);
     record.set_quantiles("synced", &synced);
     if !synced.is_empty() {
-        record.set("first_synced_ns", synced.histogram().min());
+        record.set("first_synced_ns", synced.min());
         record.set("last_synced_ns", synced.max());
     }
     record.set("objects_received", received);
@@ -199,7 +197,7 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
             .map_err(|fault| refuse(start, &format!("epoll_ctl: {fault}")))?;
     }
     let mut buffer = vec![0; READ_BYTES];
-    let mut known = Known::new();
+    let mut known = Known::default();
     let mut events = Vec::with_capacity(EVENTS_MAX);
     while start.left.load(Ordering::Acquire) > 0 && now_ns() < deadline_ns && start.refused.get().is_none() {
         events.clear();

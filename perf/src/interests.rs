@@ -20,7 +20,6 @@ use serde_json::json;
 /// A delivery to one of many interests may cost so many times that of a single watcher.
 const RATIO_MARK: f64 = 3.0;
 const COST: &str = "server_cpu_ns_per_write";
-/// What the watchers add to a write that nobody watches.
 const ADDED: &str = "added_cpu_ns_per_write";
 const MORE: &str = "writes_per_second latency_p50_ns latency_p99_ns client_cpu_share";
 const COUNTS: &str = "deliveries writes writes_failed deliveries_checked deliveries_expected";
@@ -30,8 +29,6 @@ pub(crate) fn run(args: &Interests) -> Result<Report, Trouble> {
     Ok(Setting::new(args, target).run()?)
 }
 
-/// The server and all its objects.
-#[derive(Debug)]
 struct Setting<'a> {
     args: &'a Interests,
     target: Target,
@@ -68,7 +65,7 @@ impl<'a> Setting<'a> {
         let base = &self.args.base;
         eprintln!("creating {} objects", digits(f64::from(self.recipe.objects())));
         let (target, recipe) = (&self.target, &mut self.recipe);
-        self.object_bytes = setup::create_objects_anew(|| target.connect(), recipe, base.size_bytes, 8)?;
+        self.object_bytes = setup::create_objects_anew(target, recipe, base.size_bytes, 8)?;
         self.check_selectors()?;
         let first_rate = self.args.rates.first().copied().unwrap_or(Rate::Max);
         let smaller = self.args.sizes.iter().filter(|&&size| size < base.watchers);
@@ -128,14 +125,12 @@ impl<'a> Setting<'a> {
         report.end(runs, true, right)
     }
 
-    /// What one watcher, who gets all writes, asks for.
     fn whole_path(&self) -> String {
         let resource = &self.recipe.resource;
         let several = self.args.by == By::Namespace;
         if several { resource.everywhere() } else { resource.collection(&self.recipe.namespaces[0]) }
     }
 
-    /// What the watcher of one object asks for.
     fn path_of(&self, object: u32) -> String {
         let collection = self.recipe.resource.collection(self.recipe.namespace_of(object));
         let selector = |key: &str, text: String| selected(&collection, key, &text);
@@ -203,7 +198,6 @@ fn judge(record: &mut Record) {
     record.clean &= complete;
 }
 
-/// The states of a stage side by side; ratios are to one watcher.
 fn table(stage: Stage, states: &[(String, Vec<&Record>)]) -> Table {
     let facts = json!({"interests": stage.interests, "write_rate_wanted_per_second": stage.rate.per_second(), "ratio_mark": RATIO_MARK});
     let mut table = Table::new(facts, 1, states);

@@ -14,25 +14,24 @@ const TAIL_BYTES: usize = STAMP_BYTES + 7;
 /// Where revisions mostly stand: what tells events apart that have their stamps elsewhere.
 const HEAD: std::ops::Range<usize> = 64..256;
 
-/// A line with what it says; empty at first.
 #[derive(Clone, Debug)]
 struct Entry {
     line: Vec<u8>,
     event: Event,
 }
 
-#[derive(Debug)]
 pub(crate) struct Known {
     entries: Vec<Entry>,
 }
 
-impl Known {
-    pub(crate) fn new() -> Self {
+impl Default for Known {
+    fn default() -> Self {
         let none = Event { kind: Kind::Error, revision: None, stamp: None };
         Self { entries: vec![Entry { line: Vec::new(), event: none }; KEPT_MAX] }
     }
+}
 
-    /// Reads an event of a watch stream. `None`: not a watch event.
+impl Known {
     pub(crate) fn read(&mut self, media: &Media, line: &[u8]) -> Option<Event> {
         let entry = &mut self.entries[spot_of(line)];
         // No event is empty, so a place that was never used does not match one.
@@ -77,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_known_line_says_what_parsing_says() {
-        let mut known = Known::new();
+        let mut known = Known::default();
         // Twice as many as are kept, each three times: some displace others.
         for seq in (0..2 * 4096).flat_map(|seq| [seq, seq, seq / 2]) {
             let line = event(seq);
@@ -103,7 +102,7 @@ mod tests {
         assert!(spots(100).is_some_and(|most| (3000..4096).contains(&most)));
         assert!(spots(4000).is_some_and(|most| most < 512), "of lines of 16 KiB not more than 8 MiB");
         let long = String::from_utf8_lossy(&event(3)).replace("[{", &"x".repeat(9_000_000)).into_bytes();
-        let mut known = Known::new();
+        let mut known = Known::default();
         assert_eq!([read(&mut known, &long), read(&mut known, &long)], [Event::read(&long); 2]);
         assert!(Event::read(&long).is_some());
     }

@@ -24,7 +24,6 @@ use std::time::Duration;
 const DRAIN: Duration = Duration::from_secs(5);
 const QUIET: Duration = Duration::from_millis(500);
 const NAMESPACE: &str = "revcast-perf-lag";
-/// Writes a second at `--rate max`.
 const RATE_MAX: f64 = 10_000.0;
 
 /// What happens to a write. A bare etcd watch sees it, and so does a watch behind the cache.
@@ -33,7 +32,6 @@ const ACKNOWLEDGED: usize = 1;
 const BARE: usize = 2;
 const BEHIND: usize = 3;
 
-/// Revision, what happened, and when.
 type Note = (u64, usize, u64);
 
 /// Of what distributions there are, and from when to when. The last can be negative: the bare watcher may be the later one.

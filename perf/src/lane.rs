@@ -5,7 +5,6 @@ mod storm;
 
 use crate::clock::{nanos, now_ns, timeout};
 use crate::http::{Refusal, Responses};
-use crate::latency::Latency;
 use crate::ledger::Due;
 use crate::message::{Command, Cut, Finish, Plan, Report};
 use crate::scope::Scope;
@@ -30,12 +29,10 @@ const EVENTS_MAX: usize = 1024;
 const LINGER_NS: u64 = 250_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 const IDLE_NS: u64 = 20_000_000;
-/// While connects are due.
 const BUSY_NS: u64 = 1_000_000;
 const HUNG_UP: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
 /// Moments at equal distances.
-#[derive(Debug)]
 struct Beat {
     next_ns: u64,
     interval_ns: u64,
@@ -52,17 +49,13 @@ impl Beat {
     }
 }
 
-/// What is left to wait for after the writes.
-#[derive(Debug)]
 struct Closing {
-    /// By scope.
     due: Vec<Due>,
     some_failed: bool,
     deadline_ns: u64,
     complete_at_ns: Option<u64>,
 }
 
-#[derive(Debug)]
 pub(crate) struct Lane {
     number: u32,
     plan: Arc<Plan>,
@@ -123,7 +116,6 @@ impl Lane {
         })
     }
 
-    /// Runs to the end and sends its reports. The error is the reason why the run cannot go on.
     pub(crate) fn run(mut self) -> Result<(), String> {
         let mut buffer = vec![0; READ_BYTES];
         let mut events = Vec::with_capacity(EVENTS_MAX);
@@ -169,7 +161,7 @@ impl Lane {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Measure { from_ns }) => self.state.measure_from_ns = from_ns,
-                Ok(Command::Window { from_ns }) => self.state.windows.push((from_ns, Latency::new())),
+                Ok(Command::Window { from_ns }) => self.state.begin_window(from_ns),
                 Ok(Command::Cut(cut)) => self.cut = Some(cut),
                 Ok(Command::Finish(finish)) => self.begin_closing(&finish),
                 Ok(Command::Open(_)) => {}
@@ -210,7 +202,6 @@ impl Lane {
         self.plan.first_watcher + index.saturating_mul(self.plan.threads) + self.number
     }
 
-    /// Begins to connect watcher `index`.
     fn connect(&mut self, index: usize) -> Result<(), String> {
         let source = source_of(self.watcher_at(index), self.plan.sources);
         let receive_buffer = self.plan.mixture.receive_buffer_bytes.filter(|_| self.watchers[index].deaf);
@@ -232,7 +223,6 @@ impl Lane {
         format!("connect to {address} for a watch, {open} being open: {fault}; {mend}")
     }
 
-    /// Other events of watcher `index` are waited for. Edge-triggered saves the kernel a second look at each socket.
     fn await_events(&self, index: usize, flags: EventFlags) -> Result<(), String> {
         let Some(socket) = &self.watchers[index].socket else { return Ok(()) };
         epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), flags | EventFlags::ET)
@@ -263,7 +253,6 @@ impl Lane {
         }
     }
 
-    /// Lets watchers leave and return that are due.
     fn churn(&mut self, now: u64) -> Result<(), String> {
         while now >= self.state.measure_from_ns && self.churn.as_mut().is_some_and(|beat| beat.is_due(now)) {
             let index = self.random.usize(..self.watchers.len());
@@ -417,7 +406,6 @@ impl Lane {
         each.fold((0, 0), |(lost, invented), one| (lost + one.0, invented + one.1))
     }
 
-    /// Closes the accounts and sends the last report.
     fn close(mut self) {
         let due = self.closing.take().map_or_else(Vec::new, |closing| closing.due);
         let (lost, invented) = self.balance(&due);
@@ -427,33 +415,25 @@ impl Lane {
             watcher.hang_up(&mut self.state);
         }
         self.report_progress(true);
-        let mut tally = std::mem::take(&mut self.state.tally);
-        tally.latency = self.state.latency.pairs();
-        tally.windows = self.state.windows.iter().map(|(_, window)| window.pairs()).collect();
-        self.report(Report::Done { lane: self.number, tally });
+        let tally = std::mem::take(&mut self.state.tally);
+        self.report(Report::Done(tally));
     }
 
     fn report_ready(&self) {
         if self.established == self.wanted {
             let (first_ns, last_ns) = (self.first_connect_ns, self.state.now_ns);
-            self.report(Report::Ready { lane: self.number, first_ns, last_ns });
+            self.report(Report::Ready { first_ns, last_ns });
         }
     }
 
-    /// Latencies are many numbers: they do not come with every report.
     fn report_progress(&mut self, with_latency: bool) {
-        let mut latency = Vec::new();
+        let latency = with_latency.then(|| std::mem::take(&mut self.state.recent));
         if with_latency {
-            latency = self.state.recent.pairs();
-            self.state.recent.clear();
             self.next_latency_ns = now_ns() + SECOND_NS;
         }
-        self.report(Report::Progress {
-            lane: self.number,
-            established: (self.established as u64).saturating_sub(self.state.tally.seen.disconnected),
-            delivered: self.state.tally.seen.delivered,
-            latency,
-        });
+        let seen = &self.state.tally.seen;
+        let established = (self.established as u64).saturating_sub(seen.disconnected);
+        self.report(Report::Progress { lane: self.number, established, delivered: seen.delivered, latency });
     }
 
     /// A coordinator that is gone needs no report: the worker notices by itself.

@@ -16,15 +16,12 @@ pub(crate) enum Verdict {
 }
 
 /// What one watcher has seen, apart from its row of newest writes.
-#[derive(Debug)]
 pub(crate) struct Account {
     revision: u64,
     /// (object's rank, first write missing) -> last write missing.
     missing: BTreeMap<(u32, u32), u32>,
 }
 
-/// What the watchers of one scope are held against.
-#[derive(Debug)]
 pub(crate) struct Due {
     /// The number of the last write, by rank.
     pub(crate) finals: Vec<u32>,
@@ -43,7 +40,6 @@ impl Due {
 }
 
 impl Account {
-    /// A watcher that starts after `revision`.
     pub(crate) const fn new(revision: u64) -> Self {
         Self { revision, missing: BTreeMap::new() }
     }
@@ -74,7 +70,6 @@ impl Account {
         if self.advance(revision).is_gt() && is_newer { Verdict::InOrder } else { Verdict::OutOfOrder }
     }
 
-    /// Takes `seq` out of the gaps. False: it was in none.
     fn fill(&mut self, rank: u32, seq: u32) -> bool {
         let missing = &mut self.missing;
         let Some((&(_, first), &last)) = missing.range((rank, 0)..=(rank, seq)).next_back() else {
@@ -93,12 +88,10 @@ impl Account {
         true
     }
 
-    /// Writes that are missing before some that came.
     pub(crate) fn gaps(&self) -> u64 {
         self.missing.iter().map(|(&(_, first), &last)| u64::from(last - first) + 1).sum()
     }
 
-    /// How many of the writes that were due never came.
     pub(crate) fn lost(&self, row: &[u32], due: &Due) -> u64 {
         let absent = |rank: u32, first: u32, last: u32| -> u64 {
             // `last` may also be u32::MAX with `first` saturated to it: then write MAX was seen.

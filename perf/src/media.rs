@@ -7,7 +7,6 @@ use clap::ValueEnum;
 use memchr::{memchr, memmem};
 use serde::{Deserialize, Serialize};
 
-/// The media type of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Media {
     #[default]
@@ -18,9 +17,7 @@ pub(crate) enum Media {
     Unstamped(String),
 }
 
-/// An event above this ends the watch.
 const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Bytes of the length before each event in protobuf.
 const LENGTH_BYTES: usize = 4;
 
 /// The forms in which whole objects can be watched.
@@ -76,7 +73,6 @@ impl Media {
         }
     }
 
-    /// Reads an event. `None`: it is none.
     pub(crate) fn read(&self, event: &[u8]) -> Option<Event> {
         if *self == Self::Protobuf { packed::read(event) } else { Event::read(event) }
     }
@@ -88,7 +84,6 @@ impl Media {
     }
 }
 
-/// Keeps more of an event that is not complete.
 pub(crate) fn hold(held: &mut Vec<u8>, more: &[u8]) -> Result<(), Refusal> {
     if held.len() + more.len() > EVENT_BYTES_MAX {
         return Err(Refusal::Broken("the server sent an event over 16 MiB".to_owned()));
@@ -97,7 +92,6 @@ pub(crate) fn hold(held: &mut Vec<u8>, more: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The lines of a watch stream in JSON.
 fn cut_lines<'a>(held: &mut Vec<u8>, mut data: &'a [u8], mut on_line: impl FnMut(&[u8])) -> &'a [u8] {
     while let Some(end) = memchr(b'\n', data) {
         let line = &data[..end];

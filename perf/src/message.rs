@@ -2,7 +2,7 @@
 //! this process and a worker in a process of its own speak the same.
 
 use crate::http::Caller;
-use crate::latency::Pairs;
+use crate::latency::Latency;
 use crate::options::{Mixture, deaf_among};
 use crate::scope::Scope;
 use crate::sums::sums;
@@ -42,32 +42,26 @@ impl Plan {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Finish {
-    /// Number of the last write of each object.
     pub(crate) finals: Vec<u32>,
     /// Writes (object, seq) that were not acknowledged: nobody has to see them.
     pub(crate) failed: Vec<(u32, u32)>,
-    /// How long to wait for what is in flight.
     pub(crate) drain_ns: u64,
 }
 
-/// All watches of a worker lose their connections.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Cut {
     pub(crate) at_ns: u64,
     pub(crate) reset: bool,
     /// They return evenly over so much time; 0: at once.
     pub(crate) spread_ns: u64,
-    /// A watcher that is not back then is given up.
     pub(crate) timeout_ns: u64,
 }
 
 sums! {
     /// What came of a cut, as a record names it.
     StormCounts {
-        /// Watches that lost their connections.
         cut,
         attempts,
-        /// Attempts that did not get an answer.
         failed_attempts,
         /// Without an answer, and answered but not caught up, when the time was over.
         unanswered,
@@ -87,21 +81,23 @@ pub(crate) struct StormFound {
     pub(crate) answered_ns: u64,
     pub(crate) caught_up_ns: u64,
     /// The same of each watcher, since the cut.
-    pub(crate) answered: Pairs,
-    pub(crate) caught_up: Pairs,
+    pub(crate) answered: Latency,
+    pub(crate) caught_up: Latency,
     /// Since the run began; `lost` are those missing now, before some that came.
     pub(crate) seen: Seen,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Command {
-    /// The first message: open the watches.
     Open(Plan),
     /// Latencies of writes meant to be sent from this moment on count.
-    Measure { from_ns: u64 },
+    Measure {
+        from_ns: u64,
+    },
     /// Latencies of writes meant to be sent from this moment on are kept apart from those before.
-    Window { from_ns: u64 },
-    /// All connections are lost at a moment to come.
+    Window {
+        from_ns: u64,
+    },
     Cut(Cut),
     /// No more writes come: wait for the rest, close, and report.
     Finish(Finish),
@@ -109,26 +105,20 @@ pub(crate) enum Command {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// About once a second, or as often as the plan asks; latencies once a second.
+    /// About once a second, or as often as the plan asks; latencies, which are many numbers, once a second.
     Progress {
         lane: u32,
         established: u64,
         delivered: u64,
-        latency: Pairs,
+        latency: Option<Latency>,
     },
     /// All watchers of the lane are established. When the first connect began and the last head was read.
     Ready {
-        lane: u32,
         first_ns: u64,
         last_ns: u64,
     },
     /// Everyone is back after a cut, or the time for it is over.
     Storm(StormFound),
-    Done {
-        lane: u32,
-        tally: Tally,
-    },
-    Failed {
-        message: String,
-    },
+    Done(Tally),
+    Failed(String),
 }

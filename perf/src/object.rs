@@ -18,11 +18,9 @@ pub(crate) struct Recipe {
     pub(crate) per_namespace: u32,
     pub(crate) run: u64,
     pub(crate) seed: u64,
-    /// Bytes of padding in `data.pad`.
     pub(crate) pad_bytes: usize,
 }
 
-/// The name of the object at one place of its namespace.
 pub(crate) fn name_of(place: u32) -> String {
     format!("object-{place}")
 }
@@ -43,18 +41,15 @@ impl Recipe {
         u32::try_from(self.namespaces.len()).unwrap_or(u32::MAX).saturating_mul(self.per_namespace)
     }
 
-    /// The namespace of object number `object`.
     pub(crate) fn namespace_of(&self, object: u32) -> &str {
         &self.namespaces[(object / self.per_namespace) as usize]
     }
 
-    /// The path of object number `object`.
     pub(crate) fn path_of(&self, object: u32) -> String {
         let collection = self.resource.collection(self.namespace_of(object));
         format!("{collection}/{}", name_of(object % self.per_namespace))
     }
 
-    /// Where the stamp stands.
     pub(crate) fn stamp_pointer(&self) -> &'static str {
         if self.resource.kind == "Pod" { "/metadata/annotations/stamp" } else { "/data/stamp" }
     }
@@ -102,7 +97,6 @@ fn setting(at: usize, pad: &mut impl FnMut(usize) -> String) -> String {
     text
 }
 
-/// The spec of a Pod as a small service has it.
 fn pod_spec(node: &str, settings: &str) -> String {
     [
         r#""spec":{"volumes":[{"name":"config","configMap":{"name":"app"}}],"containers":[{"name":"app","image":"example/app:1","#,
@@ -116,7 +110,6 @@ fn pod_spec(node: &str, settings: &str) -> String {
     .concat()
 }
 
-#[derive(Debug)]
 pub(crate) struct Body {
     bytes: Vec<u8>,
     stamp_at: usize,
@@ -134,7 +127,6 @@ impl Body {
 
 #[cfg(test)]
 impl Recipe {
-    /// One namespace with so many objects.
     pub(crate) fn of_test(resource: &str, objects: u32) -> Self {
         let resource = Resource::parse(resource).expect("a resource");
         let namespaces = vec!["a".to_owned()];

@@ -10,11 +10,9 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// A scenario's or a subject's part of a name is at most so long.
 const PART_CHARS_MAX: usize = 60;
 const NUMBER_MAX: u32 = 100_000;
 
-/// Makes the folder if it is not there.
 pub(crate) fn open(folder: &Path) -> Result<(), BadOption> {
     let bad = |what: &str, fault: io::Error| {
         BadOption::new("--out", folder.display(), format!("{what} ({fault}): give one that you may write"))
@@ -91,13 +89,14 @@ fn part(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::latency::Latency;
 
     #[test]
     fn a_record_becomes_three_files_and_none_is_overwritten() {
         let folder = std::env::temp_dir().join(format!("revcast-perf-keep-{}/deep", std::process::id()));
         open(&folder).expect("it can be made");
         let mut record = Record::new("fanout", "http://127.0.0.1:8080/", 2);
-        record.latency.push((1_000_000, 5));
+        record.latency = vec![(1_000_000, 5)].into();
         record.series.push(Row::default());
         keep(&folder, &record).expect("it can be written");
         let file = |end: &str| folder.join(format!("fanout-http-127.0.0.1-8080-r2{end}"));
@@ -106,7 +105,8 @@ mod tests {
         // The second finds a name taken, the third two.
         fs::write(file("-3.csv"), "mine").expect("writable");
         keep(&folder, &record).expect("it can be written");
-        keep(&folder, &Record { latency: Vec::new(), series: Vec::new(), ..record }).expect("writable");
+        keep(&folder, &Record { latency: Latency::default(), series: Vec::new(), ..record })
+            .expect("writable");
         let ends = [".json", ".hgrm", ".csv", "-2.json", "-2.hgrm", "-2.csv", "-4.json", "-3.csv"];
         assert!(ends.into_iter().all(|end| file(end).exists()));
         assert_eq!(fs::read_dir(&folder).expect("it was made").count(), ends.len());

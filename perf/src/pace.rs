@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How often lanes tell their progress when writers wait for it.
 pub(crate) const REPORT_NS: u64 = 10_000_000;
-/// How long a writer sleeps at a closed gate.
 pub(crate) const CLOSED_NS: u64 = 1_000_000;
 
 /// How many writes may have been sent in all, by all writers.
@@ -23,7 +22,6 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Takes the right to send one write, if there is one left.
     pub(crate) fn take(&self) -> bool {
         // The counters guard no other memory: no order is needed between them.
         let allowed =
@@ -32,7 +30,6 @@ impl Gate {
         self.sent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 
-    /// How many there may be in all, by now.
     pub(crate) fn allowed(&self) -> u64 {
         self.allowed.load(Ordering::Relaxed)
     }
@@ -44,11 +41,9 @@ impl Gate {
 }
 
 /// The coordinator's side: what the watchers got so far, in writes.
-#[derive(Debug)]
 pub(crate) struct Pace {
     gate: Arc<Gate>,
     ahead: u64,
-    /// Watchers that never read left out.
     readers: u64,
     watchers: u64,
     /// Deliveries that a write is due in the mean, while all readers are there.

@@ -6,7 +6,6 @@ use crate::stamp::{Stamp, decimal};
 
 const MAGIC: &[u8] = b"k8s\0";
 
-/// The fields that are read, by the message that has them.
 mod field {
     /// Of WatchEvent, which holds a RawExtension.
     pub(super) const TYPE: u64 = 1;
@@ -20,12 +19,10 @@ mod field {
     /// Of ObjectMeta.
     pub(super) const RESOURCE_VERSION: u64 = 6;
     pub(super) const ANNOTATIONS: u64 = 12;
-    /// Of an entry of a map.
     pub(super) const KEY: u64 = 1;
     pub(super) const VALUE: u64 = 2;
 }
 
-/// Reads one event of a stream, without its length. `None`: not a watch event.
 pub(crate) fn read(frame: &[u8]) -> Option<Event> {
     let (mut kind, mut extension) = (None, None);
     each_field(frame, |number, bytes| match number {
@@ -59,7 +56,6 @@ fn stamp_of(entry: &[u8]) -> Option<Stamp> {
     Stamp::parse(only(entry, field::VALUE)?)
 }
 
-/// The last value of a field of bytes.
 fn only(message: &[u8], wanted: u64) -> Option<&[u8]> {
     let mut found = None;
     each_field(message, |number, bytes| {
@@ -110,7 +106,6 @@ pub(crate) mod tests {
     use crate::event::Kind;
     use crate::stamp::STAMP_BYTES;
 
-    /// A field of bytes.
     fn of(number: u8, bytes: &[u8]) -> Vec<u8> {
         let mut length = bytes.len();
         let mut field = vec![number << 3 | 2];

@@ -17,7 +17,6 @@ use crate::options::Report;
 use std::fs;
 use std::process::ExitCode;
 
-/// Writes the page, or the plot; says what was left out.
 pub(crate) fn run(args: &Report) -> ExitCode {
     let found = collect::collect(&args.paths);
     for fault in &found.faults {

@@ -49,7 +49,6 @@ pub(crate) fn pin_to(cpus: &[usize]) -> Result<(), rustix::io::Errno> {
     sched_setaffinity(None, &set)
 }
 
-/// The number of CPUs that clients pinned to `cpus` have.
 pub(crate) fn cpu_count(cpus: &[usize]) -> usize {
     if cpus.is_empty() { thread::available_parallelism().map_or(1, Into::into) } else { cpus.len() }
 }

@@ -8,9 +8,7 @@ use std::time::Duration;
 /// How often the spinner turns: seldom, for it runs on the load generator's core.
 const TICK: Duration = Duration::from_millis(200);
 
-#[derive(Debug)]
 pub(crate) struct Progress {
-    /// Hidden where stderr is no terminal.
     bar: ProgressBar,
     lines: bool,
 }
@@ -38,7 +36,6 @@ impl Progress {
         self.bar.set_message("");
     }
 
-    /// How many of the phase's count are done.
     pub(crate) fn reach(&self, count: u64) {
         self.bar.set_position(count);
     }

@@ -1,7 +1,7 @@
 //! What is kept of one measured run, whatever the scenario: the numbers, the distribution, the series, and under which
 //! conditions they came about. One JSON object; `--out` writes it and `report` reads it. It never measures.
 
-use crate::latency::{Latency, Pairs};
+use crate::latency::Latency;
 use crate::machine::{Machine, command_of};
 use crate::units::whole;
 use serde::{Deserialize, Serialize, Serializer};
@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What is said by name, in a record or of a whole scenario.
 pub(crate) type Facts = Map<String, Value>;
 
 /// Of an object; of anything else there are none.
@@ -22,7 +21,6 @@ pub(crate) struct Record {
     pub(crate) scenario: String,
     /// What was measured: `revcast`, `floor`, a URL, with a variant: `without slow ones`.
     pub(crate) subject: String,
-    /// From 1 on.
     pub(crate) round: u32,
     /// Where several take turns: the place of this one among them.
     #[serde(skip)]
@@ -42,16 +40,14 @@ pub(crate) struct Record {
     pub(crate) facts: Facts,
     /// The recorded buckets: ns, and how often.
     #[serde(default)]
-    pub(crate) latency: Pairs,
+    pub(crate) latency: Latency,
     #[serde(default)]
     pub(crate) series: Vec<Row>,
-    /// Nothing was lost, repeated or out of order.
     pub(crate) clean: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) machine: Option<Machine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) command: Option<String>,
-    /// The command line of the server, where its process is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) server_command: Option<String>,
 }
@@ -64,7 +60,6 @@ pub(crate) struct Row {
     /// Of the deliveries of this second; `None`: there were none.
     #[serde(default)]
     pub(crate) latency_p99_ns: Option<u64>,
-    /// 1.0 is one core.
     #[serde(default)]
     pub(crate) server_cpu_share: Option<f64>,
     #[serde(default)]
@@ -113,7 +108,6 @@ impl Record {
         self.put(name, serde_json::to_value(value).unwrap_or_default());
     }
 
-    /// Keeps the fields of a struct, under their own names.
     pub(crate) fn add(&mut self, fields: &impl Serialize) {
         self.set("", fields);
     }
@@ -159,7 +153,6 @@ impl Record {
         self.clean = self.has_no(wrong) && !self.has_no(some);
     }
 
-    /// Whether all of these counts are 0.
     pub(crate) fn has_no(&self, names: &str) -> bool {
         names.split_whitespace().all(|name| self.count(name) == 0.0)
     }
@@ -171,7 +164,7 @@ impl Record {
 
     /// Keeps a distribution, and its usual quantiles among the values.
     pub(crate) fn set_latency(&mut self, latency: &Latency) {
-        self.latency = latency.pairs();
+        self.latency = latency.clone();
         self.set_quantiles("latency", latency);
     }
 
@@ -180,13 +173,11 @@ impl Record {
         if latency.is_empty() {
             return;
         }
-        for (quantile, ns) in ["p50", "p90", "p99", "p999"].into_iter().zip(latency.quantiles()) {
-            self.set(&format!("{name}_{quantile}_ns"), ns);
+        for (quantile, at) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)] {
+            self.set(&format!("{name}_{quantile}_ns"), latency.at(at));
         }
-        self.set(&format!("{name}_max_ns"), latency.max());
     }
 
-    /// All that this run is and found, by name.
     pub(crate) fn flat(&self) -> Facts {
         let mut flat = self.facts.clone();
         flat.insert("watchers".to_owned(), self.watchers.into());
@@ -203,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let mut latency = Latency::new();
+        let mut latency = Latency::default();
         [1_000, 2_000, 50_000_000].into_iter().for_each(|ns| latency.record(ns));
         let mut record = Record::new("fanout", "revcast", 3);
         record.write_rate_per_second = Some(20.5);
@@ -242,7 +233,7 @@ mod tests {
         record.set("absent_ns", None::<u64>);
         record.set("endless_ns", f64::INFINITY);
         record.set("undefined_ns", f64::NAN);
-        record.set_latency(&Latency::new());
+        record.set_latency(&Latency::default());
         let text = serde_json::to_value(&record).expect("plain numbers");
         assert_eq!(text["values"].to_string(), r#"{"calls_p99_ns":7,"lost":0,"share":0.5}"#);
         assert_eq!(text["facts"].to_string(), r#"{"notes":["a"],"seed":5}"#);

@@ -8,13 +8,11 @@ use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
 
-/// What must not be.
 pub(crate) const WRONGS: &str = "lost duplicated out_of_order unexpected malformed disconnected";
 
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     scenario: String,
-    /// Of the whole scenario.
     #[serde(flatten)]
     facts: Facts,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -57,7 +55,6 @@ impl Report {
         self.text.push_str(&lines(names, &self.facts));
     }
 
-    /// Says some values of one run.
     pub(crate) fn values_of(&mut self, names: &str, record: &Record) {
         self.text.push_str(&lines(names, &record.flat()));
     }

@@ -3,6 +3,7 @@
 use crate::beside::Beside;
 use crate::clock::{nanos, now_ns};
 use crate::fleet::Fleet;
+use crate::latency::Latency;
 use crate::message::Command;
 use crate::object::Recipe;
 use crate::options::Load;
@@ -39,12 +40,10 @@ const WRONG: &str = "lost duplicated out_of_order unexpected malformed calls_fai
 
 pub(crate) trait Writing {
     fn is_done(&mut self) -> Result<bool, String>;
-    /// What was written, and what went on beside it, once it is done.
     fn end(self: Box<Self>) -> Result<(Written, Facts), String>;
 }
 
 /// Writers with a thread each, and what goes on beside them.
-#[derive(Debug)]
 struct Threads {
     writers: Writers,
     beside: Beside,
@@ -60,7 +59,6 @@ impl Writing for Threads {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct Run<'a> {
     args: &'a Load,
     pub(crate) target: Target,
@@ -70,7 +68,6 @@ pub(crate) struct Run<'a> {
     series: Series,
     progress: Progress,
     pace: Option<Pace>,
-    /// When the writers write.
     span: Span,
     pub(crate) record: Record,
     /// What the server uses while the watches end is not counted.
@@ -100,11 +97,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Creates the objects and learns what the scopes cover.
     pub(crate) fn set_up(&mut self) -> Result<Vec<Scope>, String> {
         let (args, target) = (self.args, &self.target);
         self.progress.phase("creating objects", None);
-        self.object_bytes = setup::create_objects(|| target.connect(), &mut self.recipe, args.size_bytes, 1)?;
+        self.object_bytes = setup::create_objects(target, &mut self.recipe, args.size_bytes, 1)?;
         let mut server = target.connect();
         if args.mixture.shapes {
             return shapes::list(&mut server, &self.recipe);
@@ -233,14 +229,12 @@ impl<'a> Run<'a> {
         Ok(written)
     }
 
-    /// The record of a part of this run.
     pub(crate) fn part(&self, scenario: &str, round: u32) -> Record {
         let mut record = Record::new(scenario, &self.target.url(), round);
         self.target.describe(&mut record, &self.recipe, self.args);
         Record { watchers: self.args.watchers, ..record }
     }
 
-    /// Starts writers that write until the end of the span, and what goes on beside them.
     pub(crate) fn write(&self, span: Span, before: &Written) -> Result<Box<dyn Writing>, String> {
         let beside = Beside::start(self.args, &self.target, &self.recipe, span);
         Ok(Box::new(Threads { writers: self.start_writers(&before.finals, span, u64::MAX), beside }))
@@ -257,7 +251,6 @@ impl<'a> Run<'a> {
         Writers::start(order)
     }
 
-    /// Ends every watch, while nothing is in flight.
     pub(crate) fn close(&mut self, mut fleet: Fleet) -> Result<Tally, String> {
         fleet.finish(Written::default().finish(self.recipe.objects(), self.args.drain))
     }
@@ -286,7 +279,7 @@ impl<'a> Run<'a> {
         }
         let cpu_ns = self.target.server_cpu_ns();
         let row = self.series.sample(now, open, delivered, &fleet.recent, cpu_ns);
-        fleet.recent.clear();
+        fleet.recent = Latency::default();
         if (self.span.start_ns..self.span.end_ns).contains(&now) {
             self.progress.reach((now - self.span.start_ns) / SECOND_NS);
         }
@@ -298,7 +291,6 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What the watchers and the writers found.
     fn record(mut self, fleet: &Fleet, written: &Written, measure_from_ns: u64) -> Record {
         let (args, tally) = (self.args, &fleet.tally);
         // An open loop lasts as long as it was asked to; only a server that falls behind makes it longer.
@@ -320,7 +312,7 @@ impl<'a> Run<'a> {
         record.set("writes_per_second", written.measured as f64 / seconds_until(written.last_reply_ns));
         record.set("write_send_delay_p99_ns", written.lateness.at(0.99));
         record.set_quantiles("write_latency", &written.latency);
-        record.set_latency(&fleet.latency);
+        record.set_latency(&fleet.tally.latency);
         // All that arrived in that time, and not only what was written in it: else what was in flight when it began
         // would count as time in which nothing came, the more of it the longer the queue.
         let delivering_seconds = seconds_until(tally.last_delivery_ns);

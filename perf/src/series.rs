@@ -8,8 +8,6 @@ use crate::usage;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The rows so far, and the state at the last of them.
-#[derive(Debug)]
 pub(crate) struct Series {
     server_pid: Option<u32>,
     began_ns: u64,
@@ -71,14 +69,14 @@ mod tests {
         let own = Some(std::process::id());
         let mut series = Series { server_cpu_before_ns: Some(SECOND_NS), ..Series::new(own) };
         let began = series.began_ns;
-        let mut recent = Latency::new();
+        let mut recent = Latency::default();
         recent.record(5_000_000);
         let first = series.sample(began + 2 * SECOND_NS, 10, 500, &recent, Some(SECOND_NS * 3 / 2));
         assert_eq!((first.at_seconds, first.watchers, first.deliveries_per_second), (2.0, 10, 250.0));
         assert_eq!((first.server_cpu_share, series.due_ns), (Some(0.25), began + 3 * SECOND_NS));
         assert!(first.latency_p99_ns.is_some_and(|ns| ns.abs_diff(5_000_000) < 5_000));
         assert!(first.server_rss_bytes.is_some_and(|bytes| bytes > 100_000) && first.server_fds >= Some(3));
-        recent.clear();
+        recent = Latency::default();
         series.server_pid = None;
         let second = series.sample(began + 3 * SECOND_NS, 10, 500, &recent, None);
         assert_eq!((second.deliveries_per_second, second.latency_p99_ns), (0.0, None));

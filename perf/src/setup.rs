@@ -5,46 +5,30 @@ use crate::endpoint::encode;
 use crate::http::{Connection, excerpt};
 use crate::object::{Recipe, name_of, place_of};
 use crate::scope::Scope;
-use crate::stamp::{Stamp, decimal};
+use crate::stamp::Stamp;
+use crate::target::{Target, list};
 use serde_json::Value;
 use std::thread;
 
 /// Stands for an object's name in a selector: then each watcher selects another object.
 pub(crate) const OBJECT_PLACEHOLDER: &str = "{object}";
 
-/// The version that the server tells at `/version`, as Kubernetes does. `None`: it tells none.
-pub(crate) fn server_version(server: &mut Connection) -> Option<String> {
-    let told: Value = serde_json::from_slice(server.get("/version").ok()?).ok()?;
-    told["gitVersion"].as_str().map(str::to_owned)
-}
-
-/// The revision of a list, and the names of its objects.
-pub(crate) fn list(server: &mut Connection, path: &str) -> Result<(u64, Vec<String>), String> {
-    let list: Value = serde_json::from_slice(server.get(path)?)
-        .map_err(|fault| format!("GET {path} is not JSON: {fault}"))?;
-    let revision = list["metadata"]["resourceVersion"].as_str().and_then(|text| decimal(text.as_bytes()));
-    let revision = revision.ok_or_else(|| format!("GET {path}: the list has no numeric resourceVersion"))?;
-    let items = list["items"].as_array().ok_or_else(|| format!("GET {path}: the list has no items"))?;
-    let name = |item: &Value| item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    Ok((revision, items.iter().map(name).collect()))
-}
-
 /// Creates the objects over so many connections at once, or overwrites them when they exist, padded so that the server
 /// stores about `size_bytes` each. Gives the size that it stores.
 pub(crate) fn create_objects(
-    connect: impl Fn() -> Connection + Sync,
+    target: &Target,
     recipe: &mut Recipe,
     size_bytes: usize,
     connections: u32,
 ) -> Result<usize, String> {
     // What the server adds (uid, times, revision, managed fields) is learned from its answer to the first object.
-    let mut server = connect();
+    let mut server = target.connect();
     let bare = store(&mut server, recipe, 0)?;
     recipe.pad_bytes = size_bytes.saturating_sub(bare);
     let stored = store(&mut server, recipe, 0)?;
     let recipe = &*recipe;
     let share = |number: u32| {
-        let mut server = connect();
+        let mut server = target.connect();
         let mut mine = (1 + number..recipe.objects()).step_by(connections.max(1) as usize);
         mine.try_for_each(|object| store(&mut server, recipe, object).map(|_| ()))
     };
@@ -58,21 +42,20 @@ pub(crate) fn create_objects(
 
 /// The same, in namespaces that keep no object of a former run.
 pub(crate) fn create_objects_anew(
-    connect: impl Fn() -> Connection + Sync,
+    target: &Target,
     recipe: &mut Recipe,
     size_bytes: usize,
     connections: u32,
 ) -> Result<usize, String> {
-    let mut server = connect();
+    let mut server = target.connect();
     for namespace in &recipe.namespaces {
         let path = format!("{}?labelSelector=app%3Drevcast-perf", recipe.resource.collection(namespace));
         // 404: there is no such namespace yet.
         call(&mut server, "DELETE", &path, b"{}", &[404])?;
     }
-    create_objects(connect, recipe, size_bytes, connections)
+    create_objects(target, recipe, size_bytes, connections)
 }
 
-/// Stores one object and gives the size of what the server keeps.
 fn store(server: &mut Connection, recipe: &Recipe, object: u32) -> Result<usize, String> {
     let body = recipe.body_of(object);
     let namespace = recipe.namespace_of(object);

@@ -12,7 +12,6 @@ const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 const TURNS: u32 = 20;
 
-/// Lists every scope. Those that stand next to each other are of different namespaces.
 pub(crate) fn list(server: &mut Connection, recipe: &Recipe) -> Result<Vec<Scope>, String> {
     let mut whole = Vec::new();
     for (number, namespace) in (0..).zip(&recipe.namespaces) {
@@ -38,7 +37,6 @@ pub(crate) fn list(server: &mut Connection, recipe: &Recipe) -> Result<Vec<Scope
 
 #[derive(Debug, PartialEq, Eq)]
 enum Shape {
-    /// Those that a selector, given by its key, takes.
     Selected(&'static str, String),
     /// All, in a media type other than plain JSON if one is named.
     Whole(Option<&'static str>),

@@ -14,7 +14,6 @@ use serde_json::json;
 const SHOWN: &str = "latency_p50_ns latency_p99_ns server_cpu_ns_per_delivery server_rss_bytes server_anon_bytes \
     anon_bytes_per_slow kernel_unread_bytes_per_slow kernel_unsent_bytes_per_slow sent_bytes_per_healthy besieged_opened \
     besieged_ended besieged_refused besieged_vanished besieged_burst_bytes besieged_burst_refused";
-/// Of all rounds.
 const SUMS: &str = "lost duplicated out_of_order healthy_ended slow_ended";
 
 pub(crate) fn run(args: &Slow) -> Result<Report, Trouble> {
@@ -43,8 +42,6 @@ fn scenario(base: &Load) -> &'static str {
     if base.mixture.hostile.is_some() { "siege" } else { "slow" }
 }
 
-/// One share of watchers that never read, or one kind of hostile clients.
-#[derive(Debug)]
 struct Share<'a> {
     base: &'a Load,
     percent: u32,

@@ -4,12 +4,10 @@
 
 /// `RRRRRRRRRRRRRRRR.OOOOOOOO.SSSSSSSSSS.TTTTTTTTTTTTTTTTTTTT`: run in hex, the rest in decimal.
 pub(crate) const STAMP_BYTES: usize = 16 + 1 + 8 + 1 + 10 + 1 + 20;
-/// Objects of a run are numbered below this.
 pub(crate) const OBJECTS_MAX: u32 = 100_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// Tells this run's writes from those of another.
     pub(crate) run: u64,
     /// Number of the object among all objects of the run, from 0, below [`OBJECTS_MAX`].
     pub(crate) object: u32,

@@ -10,7 +10,7 @@ use crate::clock::{nanos, now_ns};
 use crate::fleet::Fleet;
 use crate::initial;
 use crate::latency::Latency;
-use crate::message::{Command, Cut, StormCounts, StormFound};
+use crate::message::{Command, Cut, StormFound};
 use crate::object::Recipe;
 use crate::options::{Close, Initial, Lists, Load, Storm};
 use crate::record::{Record, facts_of};
@@ -45,7 +45,6 @@ const SHOWN: &str = "all_answered_ns all_caught_up_ns answered_p50_ns answered_p
     live_latency_p99_during_ns live_latency_p99_before_ns live_p99_ratio live_max_during_ns \
     live_deliveries_during live_deliveries_before server_rss_before_bytes server_rss_peak_bytes server_cpu_share \
     client_cpu_share";
-/// What a round must not have.
 const WRONG: &str = "told_410 unanswered unfinished behind objects_wrong lost duplicated out_of_order disconnected \
     malformed unexpected";
 const CHECKED: &str = "told_410\nwrites writes_failed write_send_delay_p99_ns\nmark_ns mark_met deliveries_checked deliveries_expected";
@@ -57,14 +56,12 @@ pub(crate) fn run(args: &Storm) -> Result<Report, Trouble> {
     Ok(Run { args, target }.go()?)
 }
 
-#[derive(Debug)]
 struct Run<'a> {
     args: &'a Storm,
     target: Target,
 }
 
 /// What loses its connections, with the counts since the run began that a round starts with; or what is listed.
-#[derive(Debug)]
 enum Storming {
     Cut(Box<Fleet>, [u64; 5]),
     Lists(Recipe),
@@ -75,7 +72,7 @@ impl Run<'_> {
         let (base, target) = (&self.args.base, &self.target);
         let mut recipe = target.recipe(base, base.namespaces(), base.objects);
         let mut server = target.connect();
-        let mut object_bytes = setup::create_objects(|| target.connect(), &mut recipe, base.size_bytes, 1)?;
+        let mut object_bytes = setup::create_objects(target, &mut recipe, base.size_bytes, 1)?;
         let mut listed = None;
         if let Some(lists) = self.args.lists {
             let (recipe, bytes) = self.create_listed(lists)?;
@@ -112,7 +109,8 @@ impl Run<'_> {
         if let Storming::Cut(mut fleet, _) = storming {
             seen.add(&fleet.finish(finish.clone())?.seen);
         }
-        seen.add(&live.finish(finish)?.seen);
+        let live = live.finish(finish)?;
+        seen.add(&live.seen);
         for (record, windows) in records.iter_mut().zip(live.windows.chunks(WINDOWS)) {
             keep_live(record, windows);
         }
@@ -124,7 +122,7 @@ impl Run<'_> {
         let (base, target) = (&self.args.base, &self.target);
         eprintln!("creating {} objects", digits(f64::from(lists.objects)));
         let mut recipe = target.recipe(base, vec![format!("{}-lists", base.namespace)], lists.objects);
-        let bytes = setup::create_objects_anew(|| target.connect(), &mut recipe, base.size_bytes, 8)?;
+        let bytes = setup::create_objects_anew(target, &mut recipe, base.size_bytes, 8)?;
         Ok((recipe, bytes))
     }
 
@@ -189,7 +187,6 @@ impl Run<'_> {
         Ok(record)
     }
 
-    /// Cuts all connections and waits for those who come back.
     fn cut(&self, fleet: &mut Fleet, at_ns: u64) -> Result<Vec<StormFound>, String> {
         let cut = Cut {
             at_ns,
@@ -270,13 +267,15 @@ fn keep_cut(record: &mut Record, lanes: &[StormFound], before: &mut [u64; 5]) {
     let last = |of: fn(&StormFound) -> u64| lanes.iter().map(of).max().unwrap_or(0).saturating_sub(began_ns);
     record.set("closed_ns", last(|lane| lane.closed_ns));
     record.set("connected_ns", last(|lane| lane.connected_ns));
-    record.set_quantiles("answered", &Latency::of(lanes.iter().map(|lane| &lane.answered)));
-    record.set_quantiles("caught_up", &Latency::of(lanes.iter().map(|lane| &lane.caught_up)));
-    let (mut counts, mut seen) = (StormCounts::default(), Seen::default());
+    let StormFound { mut counts, mut seen, mut answered, mut caught_up, .. } = StormFound::default();
     for lane in lanes {
         counts.add(&lane.counts);
         seen.add(&lane.seen);
+        answered.add(&lane.answered);
+        caught_up.add(&lane.caught_up);
     }
+    record.set_quantiles("answered", &answered);
+    record.set_quantiles("caught_up", &caught_up);
     record.tell("first_failure", counts.first_fault.take());
     record.add(&counts);
     let totals = [
@@ -299,14 +298,13 @@ fn keep_cut(record: &mut Record, lanes: &[StormFound], before: &mut [u64; 5]) {
     }
 }
 
-/// Keeps the latencies of the watchers that stayed, by windows.
 fn keep_live(record: &mut Record, windows: &[Latency]) {
     let [before, during, ..] = windows else { return };
     // A storm may be over before the next write.
     let quantile = |window: &Latency, at: f64| (!window.is_empty()).then(|| window.at(at));
     let (calm, storm) = (quantile(before, 0.99), quantile(during, 0.99));
-    record.set("live_deliveries_before", before.count());
-    record.set("live_deliveries_during", during.count());
+    record.set("live_deliveries_before", before.len());
+    record.set("live_deliveries_during", during.len());
     record.set("live_latency_p99_before_ns", calm);
     record.set("live_latency_p99_during_ns", storm);
     record.set("live_max_during_ns", quantile(during, 1.0));

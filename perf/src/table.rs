@@ -11,11 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Table {
-    /// What all of them have in common.
     #[serde(flatten)]
     pub(crate) facts: Facts,
     pub(crate) states: Vec<State>,
-    /// The state that ratios are taken to.
     #[serde(skip)]
     base: usize,
 }
@@ -24,7 +22,6 @@ pub(crate) struct Table {
 pub(crate) struct State {
     state: String,
     watchers: u32,
-    /// By the names of the runs' values.
     #[serde(flatten)]
     values: BTreeMap<String, Spread>,
     ratios: BTreeMap<String, Spread>,

@@ -1,7 +1,7 @@
 //! Counts of what watchers saw. Every lane has its own; they are added up at the end.
 
 use crate::http::excerpt;
-use crate::latency::Pairs;
+use crate::latency::Latency;
 use crate::sums::sums;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,6 @@ sums! {
         lost,
         duplicated,
         out_of_order,
-        /// Watches that ended before the run did.
         disconnected,
         /// Lines that are no watch event, and streams that are not chunked.
         malformed,
@@ -38,7 +37,6 @@ sums! {
         /// includes them.
         deaf,
         deaf_ended,
-        /// Watchers that left, returned, and were answered again.
         returned,
     }
 }
@@ -60,13 +58,11 @@ pub(crate) struct Tally {
     pub(crate) window: Window,
     /// CLOCK_MONOTONIC of the last delivery, ns.
     pub(crate) last_delivery_ns: u64,
-    /// Latency of the measured deliveries; and latencies by window. Not added up: the coordinator has the histograms.
-    pub(crate) latency: Pairs,
-    pub(crate) windows: Vec<Pairs>,
+    pub(crate) latency: Latency,
+    pub(crate) windows: Vec<Latency>,
 }
 
 impl Seen {
-    /// Counts one more; the first fault of all is kept in words.
     pub(crate) fn count(&mut self, field: fn(&mut Self) -> &mut u64, describe: impl FnOnce() -> String) {
         *field(self) += 1;
         self.note(|| Some(describe()));
@@ -83,6 +79,9 @@ impl Tally {
         self.seen.add(&other.seen);
         self.window.add(&other.window);
         self.last_delivery_ns = self.last_delivery_ns.max(other.last_delivery_ns);
+        self.latency.add(&other.latency);
+        self.windows.resize(self.windows.len().max(other.windows.len()), Latency::default());
+        self.windows.iter_mut().zip(&other.windows).for_each(|(all, one)| all.add(one));
     }
 
     /// Events that one read found, in the mean: so many were written together, or had gathered in the socket.
@@ -90,7 +89,6 @@ impl Tally {
         (self.window.reads > 0).then(|| self.window.deliveries as f64 / self.window.reads as f64)
     }
 
-    /// Bytes of the stream for one event, in the mean.
     pub(crate) fn frame_bytes(&self) -> Option<f64> {
         (self.window.deliveries > 0).then(|| self.window.bytes as f64 / self.window.deliveries as f64)
     }

@@ -10,9 +10,10 @@ use crate::pace::REPORT_NS;
 use crate::process::{check_descriptors, cpu_count, pin, raise_nofile};
 use crate::record::Record;
 use crate::scope::Scope;
-use crate::setup::{list, server_version};
+use crate::stamp::decimal;
 use crate::usage;
 use fastrand::Rng;
+use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::thread;
@@ -86,13 +87,11 @@ impl Target {
         self.server_rss()
     }
 
-    /// Keeps what it was before, and at most.
     pub(crate) fn keep_rss(&self, before: Option<u64>, record: &mut Record) {
         record.set("server_rss_before_bytes", before);
         record.set("server_rss_peak_bytes", self.server_pid.and_then(usage::peak_rss_bytes).max(before));
     }
 
-    /// Tells a record what is loaded, and from how many CPUs.
     pub(crate) fn describe(&self, record: &mut Record, recipe: &Recipe, base: &Load) {
         record.tell("server", self.url());
         record.tell("server_pid", self.server_pid);
@@ -118,12 +117,10 @@ impl Target {
         self.server_pid.and_then(usage::rss_bytes)
     }
 
-    /// The revision of the newest state of what `path` lists.
     pub(crate) fn revision(&self, path: &str) -> Result<u64, String> {
         list(&mut self.connect(), &format!("{path}?limit=1")).map(|(revision, _)| revision)
     }
 
-    /// The names of the objects that `path` lists.
     pub(crate) fn names(&self, path: &str) -> Result<Vec<String>, String> {
         list(&mut self.connect(), path).map(|(_, names)| names)
     }
@@ -160,6 +157,23 @@ impl Target {
         };
         (0..processes).map(plan).collect()
     }
+}
+
+/// The version that the server tells at `/version`, as Kubernetes does. `None`: it tells none.
+fn server_version(server: &mut Connection) -> Option<String> {
+    let told: Value = serde_json::from_slice(server.get("/version").ok()?).ok()?;
+    told["gitVersion"].as_str().map(str::to_owned)
+}
+
+/// The revision of a list, and the names of its objects.
+pub(crate) fn list(server: &mut Connection, path: &str) -> Result<(u64, Vec<String>), String> {
+    let list: Value = serde_json::from_slice(server.get(path)?)
+        .map_err(|fault| format!("GET {path} is not JSON: {fault}"))?;
+    let revision = list["metadata"]["resourceVersion"].as_str().and_then(|text| decimal(text.as_bytes()));
+    let revision = revision.ok_or_else(|| format!("GET {path}: the list has no numeric resourceVersion"))?;
+    let items = list["items"].as_array().ok_or_else(|| format!("GET {path}: the list has no items"))?;
+    let name = |item: &Value| item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    Ok((revision, items.iter().map(name).collect()))
 }
 
 fn seed(base: &Load) -> u64 {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// What a number counts, as the end of its name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Nanoseconds,

@@ -18,7 +18,6 @@ pub(crate) fn cpu_ns(pid: u32) -> Option<u64> {
     Some(nanos(Duration::from(used)))
 }
 
-/// The CPUs that process `pid` may run on.
 pub(crate) fn cpus_of(pid: u32) -> Option<Vec<usize>> {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
     let set = rustix::thread::sched_getaffinity(Some(pid)).ok()?;
@@ -29,7 +28,6 @@ fn kib(pid: u32, of: impl Fn(Status) -> Option<u64>) -> Option<u64> {
     of(process(pid)?.status().ok()?)?.checked_mul(1024)
 }
 
-/// Resident memory of process `pid`, bytes.
 pub(crate) fn rss_bytes(pid: u32) -> Option<u64> {
     kib(pid, |status| status.vmrss)
 }
@@ -44,12 +42,10 @@ pub(crate) fn forget_peak_rss(pid: u32) -> Option<()> {
     fs::write(format!("/proc/{pid}/clear_refs"), "5").ok()
 }
 
-/// The most resident memory that process `pid` ever had, bytes.
 pub(crate) fn peak_rss_bytes(pid: u32) -> Option<u64> {
     kib(pid, |status| status.vmhwm)
 }
 
-/// Descriptors that process `pid` has open.
 pub(crate) fn open_fds(pid: u32) -> Option<u64> {
     Some(process(pid)?.fd_count().ok()? as u64)
 }

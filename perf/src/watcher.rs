@@ -14,7 +14,6 @@ use rustix::fd::OwnedFd;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-#[derive(Debug)]
 pub(crate) enum Phase {
     Connecting,
     /// So many bytes of the request are sent.
@@ -24,21 +23,18 @@ pub(crate) enum Phase {
     Deaf,
 }
 
-/// What a lane keeps for all its watchers together.
-#[derive(Debug)]
+#[derive(Default)]
 pub(crate) struct LaneState {
     pub(crate) run: u64,
     pub(crate) tally: Tally,
-    pub(crate) latency: Latency,
     pub(crate) recent: Latency,
     /// Newest write seen, by object's rank: one row a watcher.
     pub(crate) rows: Vec<u32>,
     /// When the bytes at hand were read, ns.
     pub(crate) now_ns: u64,
-    /// `u64::MAX` until known.
     pub(crate) measure_from_ns: u64,
-    /// Latencies by window: each from a moment on, until the next.
-    pub(crate) windows: Vec<(u64, Latency)>,
+    /// When each window of the tally begins; it ends with the next.
+    pub(crate) windows_from_ns: Vec<u64>,
     /// The newest write among the bytes at hand, by when it was meant to be sent.
     pub(crate) newest_intended_ns: u64,
     known: Known,
@@ -46,9 +42,7 @@ pub(crate) struct LaneState {
     spare: Vec<Vec<u8>>,
 }
 
-#[derive(Debug)]
 pub(crate) struct Watcher {
-    /// `None`: its connection is closed.
     pub(crate) socket: Option<OwnedFd>,
     pub(crate) phase: Phase,
     pub(crate) scope: u32,
@@ -66,19 +60,12 @@ pub(crate) struct Watcher {
 
 impl LaneState {
     pub(crate) fn new(run: u64, now_ns: u64) -> Self {
-        Self {
-            run,
-            tally: Tally::default(),
-            latency: Latency::new(),
-            recent: Latency::new(),
-            rows: Vec::new(),
-            now_ns,
-            measure_from_ns: u64::MAX,
-            windows: Vec::new(),
-            newest_intended_ns: 0,
-            known: Known::new(),
-            spare: Vec::new(),
-        }
+        Self { run, now_ns, measure_from_ns: u64::MAX, ..Self::default() }
+    }
+
+    pub(crate) fn begin_window(&mut self, from_ns: u64) {
+        self.windows_from_ns.push(from_ns);
+        self.tally.windows.push(Latency::default());
     }
 
     pub(crate) fn is_measuring(&self) -> bool {
@@ -94,19 +81,17 @@ impl LaneState {
         let latency_ns = self.now_ns.saturating_sub(intended_ns);
         self.recent.record(latency_ns);
         self.newest_intended_ns = self.newest_intended_ns.max(intended_ns);
-        let mut windows = self.windows.iter_mut().rev();
-        if let Some((_, window)) = windows.find(|(from_ns, _)| *from_ns <= intended_ns) {
-            window.record(latency_ns);
+        if let Some(window) = self.windows_from_ns.iter().rposition(|from_ns| *from_ns <= intended_ns) {
+            self.tally.windows[window].record(latency_ns);
         }
         if intended_ns >= self.measure_from_ns {
             self.tally.seen.measured += 1;
-            self.latency.record(latency_ns);
+            self.tally.latency.record(latency_ns);
         }
     }
 }
 
 impl Watcher {
-    /// A watcher without a connection. `row_at`: where its row begins in [`LaneState::rows`].
     pub(crate) fn new(scope: u32, start_revision: u64, row_at: usize, deaf: bool) -> Self {
         Self {
             socket: None,
@@ -135,7 +120,6 @@ impl Watcher {
         self.answered = false;
     }
 
-    /// Its row in [`LaneState::rows`].
     fn row(&self, scope: &Scope) -> Range<usize> {
         self.row_at..self.row_at + scope.objects.len()
     }

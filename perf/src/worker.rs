@@ -10,12 +10,11 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-/// Runs until every lane is done, or the coordinator is gone.
 pub(crate) fn run(commands: impl Read + Send + 'static, mut reports: impl Write) {
     let mut commands = messages(commands);
     let Some(Ok(Command::Open(plan))) = commands.next() else {
         let message = "a worker is started by revcast-perf fanout, not by hand".to_owned();
-        let _gone = send(&mut reports, &Report::Failed { message });
+        let _gone = send(&mut reports, &Report::Failed(message));
         return;
     };
     let plan = Arc::new(plan);
@@ -27,7 +26,7 @@ pub(crate) fn run(commands: impl Read + Send + 'static, mut reports: impl Write)
             let lane = Lane::new(number, plan, told, reports.clone());
             let outcome = lane.map_err(|fault| format!("epoll: {fault}")).and_then(Lane::run);
             if let Err(message) = outcome {
-                let _gone = reports.send(Report::Failed { message });
+                let _gone = reports.send(Report::Failed(message));
             }
         });
         (teller, lane)
@@ -48,6 +47,6 @@ pub(crate) fn run(commands: impl Read + Send + 'static, mut reports: impl Write)
     }
     if lanes.into_iter().any(|lane| lane.join().is_err()) {
         let message = "a lane of watchers panicked: this is a bug of revcast-perf".to_owned();
-        let _gone = send(&mut reports, &Report::Failed { message });
+        let _gone = send(&mut reports, &Report::Failed(message));
     }
 }

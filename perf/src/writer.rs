@@ -38,7 +38,6 @@ pub(crate) struct Span {
     pub(crate) end_ns: u64,
 }
 
-/// What all writers of a run are to do together.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     pub(crate) target: Target,
@@ -77,8 +76,7 @@ impl Order {
     }
 }
 
-/// What one writer did, or all of them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Written {
     pub(crate) measured: u64,
     /// Number of the last write of each object (object, seq).
@@ -94,14 +92,13 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Adds what was written beside it, or after it.
     pub(crate) fn add(&mut self, other: Self) {
         self.measured += other.measured;
         self.finals.extend(other.finals);
         self.failed.extend(other.failed);
         self.first_fault = self.first_fault.take().or(other.first_fault);
-        self.latency.add(&other.latency.pairs());
-        self.lateness.add(&other.lateness.pairs());
+        self.latency.add(&other.latency);
+        self.lateness.add(&other.lateness);
         self.last_reply_ns = self.last_reply_ns.max(other.last_reply_ns);
     }
 
@@ -116,7 +113,6 @@ impl Written {
 }
 
 /// All writers of one part of a run: started together, ended together.
-#[derive(Debug)]
 pub(crate) struct Writers {
     running: Vec<JoinHandle<Written>>,
     order: Order,
@@ -146,8 +142,6 @@ impl Writers {
     }
 }
 
-/// One object with the head of its request and the number of its last write.
-#[derive(Debug)]
 struct Item {
     object: u32,
     seq: u32,
@@ -155,7 +149,6 @@ struct Item {
     body: Body,
 }
 
-#[derive(Debug)]
 struct Writer {
     order: Order,
     items: Vec<Item>,
@@ -193,7 +186,6 @@ impl Writer {
         }
     }
 
-    /// Writes until the end of the order and waits for the replies.
     fn run(mut self) -> Written {
         // The default slack of 50 µs would be measured as latency. Refused: so be it.
         let _slack = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -210,7 +202,6 @@ impl Writer {
         self.written
     }
 
-    /// The end of the order has come when `stop` is set.
     fn check_stop(&mut self) {
         if self.order.stop.load(Ordering::Relaxed) {
             self.order.span.end_ns = self.order.span.end_ns.min(now_ns());
@@ -226,7 +217,6 @@ impl Writer {
             || self.items.is_empty()
     }
 
-    /// Uses one connection until the order is done or the connection breaks.
     fn use_connection(&mut self) -> io::Result<()> {
         let mut stream = TcpStream::connect(self.order.target.address)?;
         stream.set_nodelay(true)?;
@@ -340,7 +330,6 @@ impl Writer {
         }
     }
 
-    /// The outcome of what is under way will never be known.
     fn fail_under_way(&mut self, why: impl Into<String>) {
         self.out.clear();
         let lost = std::mem::take(&mut self.under_way);

@@ -22,8 +22,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Lines of the server's stderr that are kept for a message.
 const LINES_MAX: usize = 3;
 
-/// A server that was started for a round. Dropped, it ends, and all that it started.
-#[derive(Debug)]
 pub(crate) struct Kept {
     port: u16,
     process: Child,

@@ -17,12 +17,10 @@ const WARMUP_MAX: Duration = Duration::from_millis(500);
 /// Events that one write carries at most: pieces of a writev.
 const EVENTS_PER_WRITE_MAX: u32 = 1024;
 
-/// What a report says of it.
 pub(crate) const BESIDE: &str = "
     floor_mode floor_cpu_ratio floor_rate_ratio floor_cpu_ns_per_delivery floor_deliveries_per_second floor_events_per_write
     floor_warning floor_notes floor_fault";
 
-/// Puts the floor into a run's record, if one is wanted and there is something to compare with.
 pub(crate) fn add_beside(args: &Load, address: SocketAddr, record: &mut Record) {
     let modes = match &args.floor {
         Some(modes) => modes.as_slice(),

@@ -9,15 +9,13 @@ use std::io::Write;
 /// The digits of a revision in a prepared frame.
 const REVISION_BYTES: usize = 10;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) bytes: Vec<u8>,
     /// Of each frame.
     pub(crate) ends: Vec<usize>,
 }
 
-/// The newest batch, and what the next one is made of.
-#[derive(Debug)]
 pub(crate) struct Log {
     pub(crate) batch: Batch,
     /// Each with the number of its last event.
@@ -60,7 +58,6 @@ impl Log {
         }
     }
 
-    /// Number of the last event of each object.
     pub(crate) fn finals(&self) -> Vec<(u32, u32)> {
         self.frames.iter().map(|(prepared, seq)| (prepared.object, *seq)).collect()
     }

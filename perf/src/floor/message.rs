@@ -2,10 +2,9 @@
 
 use crate::object::Recipe;
 use crate::options::Mode;
-use crate::writer::Span;
+use crate::writer::{Span, Written};
 use serde::{Deserialize, Serialize};
 
-/// What to serve, and how.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Prepare {
     pub(crate) mode: Mode,
@@ -21,7 +20,6 @@ pub(crate) struct Prepare {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// The first message.
     Prepare(Prepare),
     /// Events that there may be in all by now: the watchers got most of those before. `u64::MAX`: they follow a clock.
     Allow(u64),
@@ -29,23 +27,12 @@ pub(crate) enum Order {
     Begin(Span),
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Made {
-    /// Number of the last event of each object (object, seq).
-    pub(crate) finals: Vec<(u32, u32)>,
-    pub(crate) measured: u64,
-    pub(crate) last_ns: u64,
-    /// Writes that a socket took in part or not at all.
-    pub(crate) short_writes: u64,
-}
-
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// At this port.
     Listening(u16),
     /// The way that is used is not quite the one that was asked for.
     Note(String),
-    /// No more events come; those that are late are still being sent.
-    Made(Made),
+    /// No more events come; those that are late are still being sent. With the writes that a socket took in part or not at all.
+    Made(Box<Written>, u64),
     Failed(String),
 }

@@ -13,7 +13,6 @@ const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 /// The kernel takes at most so many pieces in one writev: IOV_MAX.
 const PIECES_MAX: usize = 1024;
 
-#[derive(Debug)]
 pub(crate) struct Outlet {
     sockets: Vec<TcpStream>,
     gathers: bool,

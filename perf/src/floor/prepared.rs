@@ -15,7 +15,6 @@ pub(crate) struct Prepared {
     pub(crate) object: u32,
     /// Chunk size, event, newline, end of the chunk.
     pub(crate) frame: String,
-    /// Where the ten digits of the resourceVersion are.
     pub(crate) revision_at: usize,
     pub(crate) stamp_at: usize,
 }
@@ -23,7 +22,6 @@ pub(crate) struct Prepared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
     Object(usize),
-    /// All bytes of its event in the stream.
     Frame(usize),
 }
 

@@ -16,7 +16,6 @@ use std::os::fd::RawFd;
 
 const BATCH: usize = 64;
 
-/// One send: where to, and what.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
     /// The socket's place among those that were registered.
@@ -79,7 +78,6 @@ impl Ring {
         Ok(Self { ring, registered })
     }
 
-    /// Sends `count` pieces; `done` hears of each how many bytes its socket took.
     pub fn send_each<'a>(
         &mut self,
         count: usize,

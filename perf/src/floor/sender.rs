@@ -5,12 +5,12 @@
 //! watchers' accounts hold as with a real server.
 
 use super::log::Log;
-use super::message::{Answer, Made, Order, Prepare};
+use super::message::{Answer, Order, Prepare};
 use super::outlet::Outlet;
 use crate::child::{messages, send};
 use crate::clock::{now_ns, timeout};
 use crate::process::pin_to;
-use crate::writer::Span;
+use crate::writer::{Span, Written};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -31,9 +31,7 @@ const BACKLOG: i32 = 4096;
 /// While more is kept for late sockets, the next batch waits for them.
 const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 const EVENTS_MAX: usize = 1024;
-/// How soon a sender that may not go on looks again.
 const LOOK_NS: u64 = 1_000_000;
-/// The longest sleep.
 const WAIT_NS_MAX: u64 = 20_000_000;
 /// So long after the end a sender that is too slow gives up on events that are still due.
 const OVERTIME_NS: u64 = 10_000_000_000;
@@ -81,7 +79,10 @@ fn serve(orders: impl Read + Send + 'static, answers: &mut impl Write) -> Result
     }
     let log = Log::new(&prepare.recipe);
     let Ok(span) = begun.recv() else { return Ok(()) };
-    Sender::new(prepare, span, log, epoll, outlet).run(&allowed, answers)
+    let (live, late, made) = ((0..prepare.watchers).collect(), BTreeMap::new(), Written::default());
+    let (kept_bytes, event, short_writes) = (0, 0, 0);
+    Sender { prepare, span, log, epoll, outlet, live, late, kept_bytes, event, made, short_writes }
+        .run(&allowed, answers)
 }
 
 /// Accepts so many connections, one after the other, and answers the request of each.
@@ -112,7 +113,6 @@ fn watch_room(sockets: &[TcpStream]) -> io::Result<OwnedFd> {
 /// What a late socket is to get, and how much of that it has.
 type Rest = (Vec<u8>, usize);
 
-#[derive(Debug)]
 struct Sender {
     prepare: Prepare,
     span: Span,
@@ -126,15 +126,11 @@ struct Sender {
     /// What all late ones together are to get.
     kept_bytes: usize,
     event: u64,
-    made: Made,
+    made: Written,
+    short_writes: u64,
 }
 
 impl Sender {
-    fn new(prepare: Prepare, span: Span, log: Log, epoll: OwnedFd, outlet: Outlet) -> Self {
-        let (live, late, made) = ((0..prepare.watchers).collect(), BTreeMap::new(), Made::default());
-        Self { prepare, span, log, epoll, outlet, live, late, kept_bytes: 0, event: 0, made }
-    }
-
     fn run(mut self, allowed: &AtomicU64, answers: &mut impl Write) -> Result<(), String> {
         // The default slack of 50 µs would be measured as latency. Refused: so be it.
         let _slack = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -147,7 +143,7 @@ impl Sender {
             if due_ns == u64::MAX && !told {
                 told = true;
                 self.made.finals = self.log.finals();
-                send(answers, &Answer::Made(self.made.clone()))?;
+                send(answers, &Answer::Made(Box::new(self.made.clone()), self.short_writes))?;
             } else if due_ns <= now {
                 // Else the watchers hold it up: too much is kept for late ones, or all are behind what was sent.
                 let next = self.event.saturating_add(u64::from(self.prepare.events_per_write));
@@ -195,7 +191,7 @@ impl Sender {
             moments.clone().filter(|&moment_ns| moment_ns >= measure_from_ns).count() as u64;
         self.event += moments.clone().count() as u64;
         self.log.make(moments);
-        self.made.last_ns = now;
+        self.made.last_reply_ns = now;
     }
 
     /// Sends the newest batch to all that are live. A socket that does not take all of it is late from here on.
@@ -217,7 +213,7 @@ impl Sender {
             let place = self.live.swap_remove(at);
             if let Some(taken) = taken(outcome) {
                 let rest = batch.bytes[taken..].to_vec();
-                self.made.short_writes += 1;
+                self.short_writes += 1;
                 self.kept_bytes += rest.len();
                 self.late.insert(place, (rest, 0));
             }

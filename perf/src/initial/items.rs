@@ -4,7 +4,6 @@
 use memchr::memchr2;
 
 const ITEM_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// What a list may have besides its items.
 const REST_BYTES_MAX: usize = 64 * 1024;
 /// Items stand in an array of the outermost object.
 const ITEM_DEPTH: usize = 2;
@@ -62,7 +61,6 @@ impl Items {
         rest <= REST_BYTES_MAX && self.text.len() - rest <= ITEM_BYTES_MAX
     }
 
-    /// What there is besides the items, once the list is complete.
     pub(super) fn rest(&self) -> &[u8] {
         &self.text
     }

@@ -16,7 +16,6 @@ use std::io::Write;
 /// What the mark carries (KEP-3157).
 const END_MARK: &[u8] = br#""k8s.io/initial-events-end":"true""#;
 
-#[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) run: u64,
     pub(super) objects: u32,
@@ -24,7 +23,6 @@ pub(super) struct Wanted {
 }
 
 sums! {
-    /// What was wrong, of one client or of all.
     Wrongs {
         /// Objects that were not there when the mark came, or the list ended.
         missing,
@@ -34,7 +32,6 @@ sums! {
         malformed,
         /// Marks, and lists, that are older than an object before them.
         stale_marks,
-        /// Clients that did not get to the end.
         unfinished,
     }
 }
@@ -47,14 +44,12 @@ impl Wrongs {
     }
 }
 
-#[derive(Debug)]
 pub(super) struct Stream {
     responses: Responses,
     /// The beginning of a head, of a line or of a reason.
     held: Vec<u8>,
     gzip: Option<GzDecoder<Vec<u8>>>,
     items: Items,
-    /// One bit an object.
     seen: Vec<u64>,
     pub(super) received: u32,
     newest: u64,
@@ -253,7 +248,7 @@ mod tests {
         response.extend_from_slice(b"0\r\n\r\n");
         let wanted = Wanted { run: RUN, objects, list };
         let feed = |size| {
-            let (mut stream, mut known) = (Stream::new(&wanted), Known::new());
+            let (mut stream, mut known) = (Stream::new(&wanted), Known::default());
             let mut outcomes = response.chunks(size).map(|piece| stream.take(piece, &wanted, &mut known));
             let outcome = outcomes.find(|outcome| *outcome != Ok(false)).unwrap_or(Ok(false));
             stream.give_up("the test is over");

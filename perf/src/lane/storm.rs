@@ -7,36 +7,28 @@
 
 use super::{BUSY_NS, Lane, SECOND_NS};
 use crate::clock::now_ns;
-use crate::latency::Latency;
 use crate::message::{Cut, Report, StormFound};
 use crate::tally::Seen;
 use rustix::net::sockopt;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Connects between two looks at what has arrived.
 const CONNECTS_AT_ONCE: usize = 256;
-/// Before an attempt that failed is made again.
 const PAUSE_NS: u64 = 50_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Away,
-    /// Its response head came, ns.
     Answered(u64),
     /// It has caught up, or does not return: it was told 410, its answer ended, or its connection was lost before.
     Over,
 }
 
-#[derive(Debug)]
 pub(super) struct Storm {
     cut: Cut,
     progress: Vec<Progress>,
-    /// When a watcher connects, and which.
     due: BTreeSet<(u64, usize)>,
     left: usize,
-    answered: Latency,
-    caught_up: Latency,
     found: StormFound,
 }
 
@@ -76,18 +68,9 @@ impl Lane {
         let step_ns = cut.spread_ns / progress.len().max(1) as u64;
         let due = (0..).zip(0..progress.len()).map(|(turn, index)| (found.began_ns + step_ns * turn, index));
         let due: BTreeSet<_> = due.filter(|&(_, index)| progress[index] == Progress::Away).collect();
-        self.storm = Some(Storm {
-            cut,
-            progress,
-            left: due.len(),
-            due,
-            answered: Latency::new(),
-            caught_up: Latency::new(),
-            found,
-        });
+        self.storm = Some(Storm { cut, progress, left: due.len(), due, found });
     }
 
-    /// Starts the connect that is due. True: there was one.
     fn connect_next(&mut self) -> bool {
         let Some(storm) = &mut self.storm else { return false };
         if storm.due.first().is_none_or(|&(due_ns, _)| due_ns > now_ns()) {
@@ -144,28 +127,23 @@ impl Lane {
         let since_ns = now.saturating_sub(storm.found.began_ns);
         if head && *progress == Progress::Away {
             *progress = Progress::Answered(now);
-            storm.answered.record(since_ns);
+            storm.found.answered.record(since_ns);
             storm.found.answered_ns = now;
         }
         if matches!(*progress, Progress::Answered(at) if self.state.newest_intended_ns >= at) {
             *progress = Progress::Over;
-            storm.caught_up.record(since_ns);
+            storm.found.caught_up.record(since_ns);
             storm.found.caught_up_ns = now;
             storm.left -= 1;
         }
     }
 
-    /// The storm is over, or took too long.
     fn report_storm(&mut self) {
         let Some(storm) = self.storm.take() else { return };
         let away = storm.progress.iter().filter(|&&one| one == Progress::Away).count();
         let lost = self.watchers.iter().map(|watcher| watcher.account.gaps()).sum();
-        let mut found = StormFound {
-            answered: storm.answered.pairs(),
-            caught_up: storm.caught_up.pairs(),
-            seen: Seen { lost, ..self.state.tally.seen.clone() },
-            ..storm.found
-        };
+        let mut found = storm.found;
+        found.seen = Seen { lost, ..self.state.tally.seen.clone() };
         (found.counts.unanswered, found.counts.behind) = (away as u64, (storm.left - away) as u64);
         self.report(Report::Storm(found));
         // A second storm must not find the progress line late.

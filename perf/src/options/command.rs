@@ -5,7 +5,6 @@ use clap::{CommandFactory, FromArgMatches, error::ErrorKind};
 use std::ffi::OsString;
 use std::fmt;
 
-/// Headings in the help.
 const HEADINGS: [(&str, &str); 5] = [
     ("Server", "server anywhere token_file server_pid"),
     ("Objects", "resource namespace namespace_count objects size_bytes"),
@@ -18,7 +17,6 @@ const HEADINGS: [(&str, &str); 5] = [
     ("Report", "floor events_per_write out subject json quiet"),
 ];
 
-/// Names for options that are absent together.
 const GROUPS: [(&str, &str); 6] = [
     ("SELECTORS", "namespace_count label_selector field_selector bookmarks probe"),
     ("FLOOR", "floor events_per_write subject"),
@@ -76,17 +74,13 @@ const ADAPTED: [(&str, &str, &str); 11] = [
     ("fanout", "", "DEAF MIXED rounds"),
 ];
 
-/// The ids in a list of options and groups.
 fn ids(list: &'static str) -> impl Iterator<Item = &'static str> {
     let group =
         |word: &'static str| GROUPS.iter().find(|group| group.0 == word).map_or(word, |group| group.1);
     list.split_whitespace().flat_map(move |word| group(word).split_whitespace())
 }
 
-/// Why there is nothing to do.
-#[derive(Debug)]
 pub(crate) enum Stop {
-    /// Help or the version was asked for.
     Show(String),
     Refuse(String),
 }
@@ -105,7 +99,6 @@ impl From<clap::Error> for Stop {
     }
 }
 
-/// A bad option: which, its value, and how to mend it.
 #[derive(Debug)]
 pub(crate) struct BadOption(String);
 
@@ -171,7 +164,6 @@ pub(super) fn command() -> clap::Command {
         })
 }
 
-/// Reads the command line, without the program's name.
 pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Job, Stop> {
     let words = std::iter::once("revcast-perf".into()).chain(args.into_iter().map(Into::into));
     let matches = command().try_get_matches_from(words.collect::<Vec<OsString>>())?;

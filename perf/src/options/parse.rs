@@ -76,7 +76,6 @@ pub(super) fn rate(text: &str) -> Read<Rate> {
     per_second.map(Rate::PerSecond).ok_or("give writes a second, for example 20 or 0.5, or max")
 }
 
-/// Per cent as a share.
 pub(super) fn percent(text: &str) -> Read<f64> {
     let percent =
         number_in(text, &(0.0..=100.0)).ok_or("give per cent from 0 to 100, for example 1 or 0.5")?;

@@ -5,13 +5,10 @@ use crate::endpoint::Server;
 use clap::ValueEnum;
 use std::fmt;
 
-/// Stands for the port in a command.
 const PORT: &str = "{port}";
 
-/// One of those that are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// A server that runs.
     Url(Server),
     /// A bare etcd: a server that runs, or one to be started.
     #[cfg(feature = "etcd")]
@@ -85,7 +82,6 @@ impl fmt::Display for Subject {
     }
 }
 
-/// The words of a command with its port filled in.
 pub(crate) fn with_port(words: &[String], port: u16) -> Vec<String> {
     words.iter().map(|word| word.replace(PORT, &port.to_string())).collect()
 }

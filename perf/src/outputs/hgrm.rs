@@ -9,10 +9,7 @@ use std::fmt::Write;
 const TICKS_PER_HALF: u32 = 5;
 const NS_PER_MS: f64 = 1e6;
 
-pub(super) fn text(pairs: &[(u64, u64)]) -> String {
-    let mut latency = Latency::new();
-    latency.add(pairs);
-    let histogram = latency.histogram();
+pub(super) fn text(histogram: &Latency) -> String {
     let mut text =
         format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
     let mut total = 0;
@@ -54,16 +51,16 @@ mod tests {
 
     #[test]
     fn lines_are_what_the_histogram_says() {
-        let mut latency = Latency::new();
+        let mut latency = Latency::default();
         (1..=20_000_u64).for_each(|step| latency.record(step * 10_000));
-        let text = text(&latency.pairs());
+        let text = text(&latency);
         let lines: Vec<[f64; 4]> = text.lines().filter_map(plotted).collect();
         assert!(lines.len() > 50, "{text}");
         for &[value_ms, quantile, total, inverse] in &lines {
             // The definition: the least bucket with the quantile's share of all at or below it.
             let value = whole(value_ms * NS_PER_MS);
-            let at_or_below = latency.histogram().count_between(0, value) as f64;
-            let (share, here) = (quantile * 20_000.0, latency.histogram().count_at(value) as f64);
+            let at_or_below = latency.count_between(0, value) as f64;
+            let (share, here) = (quantile * 20_000.0, latency.count_at(value) as f64);
             assert!(total == at_or_below && share <= total + 1e-6, "{quantile} {value}");
             assert!(total - here <= share + 1e-6, "{quantile} {value}");
             assert!((inverse * (1.0 - quantile) - 1.0).abs() <= 0.006, "{quantile} {inverse}");
@@ -76,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_head_and_the_foot_are_those_of_the_other_tools() {
-        let text = text(&[(1_000_000, 3), (3_000_000, 1)]);
+        let text = text(&vec![(1_000_000, 3), (3_000_000, 1)].into());
         let head = "       Value     Percentile TotalCount 1/(1-Percentile)\n\n    1.000447 0.000000000000          3           1.00\n";
         assert!(text.starts_with(head), "{text}");
         for part in [
@@ -87,6 +84,6 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(super::text(&[]).contains("Total count    =            0"));
+        assert!(super::text(&Latency::default()).contains("Total count    =            0"));
     }
 }

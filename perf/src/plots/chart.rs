@@ -3,28 +3,23 @@
 
 use super::draw::{Line, Over, Plot, Point};
 use super::group::{Group, Subject, groups};
-use crate::latency::Latency;
 use crate::options::FanoutValue;
 use crate::record::{Record, Row};
 use crate::spread::Spread;
 use crate::units::{Unit, digits};
 use crate::words::words_of;
 
-/// Numbers of watchers whose percentiles are drawn: the largest ones.
 const PERCENTILE_PLOTS_MAX: usize = 4;
 /// Points of a percentile line for each nine, and the last quantile.
 const POINTS_PER_NINE: u32 = 10;
 const QUANTILE_MAX: f64 = 0.999_99;
 
-/// What is drawn over the number of watchers.
 const OVER_WATCHERS: [&str; 4] =
     ["deliveries_per_second", "server_cpu_ns_per_delivery", "rss_bytes_per_watcher", "latency_p99_ns"];
 
-/// What is drawn over time: fields of a row.
 const SERIES: [&str; 5] =
     ["deliveries_per_second", "latency_p99_ns", "server_rss_bytes", "server_fds", "server_cpu_share"];
 
-/// All plots that the group has points for.
 pub(super) fn plots(group: &Group<'_>) -> Vec<Plot> {
     let watchers = group.watchers();
     let largest = watchers.iter().rev().take(PERCENTILE_PLOTS_MAX).rev();
@@ -79,15 +74,13 @@ fn percentiles(group: &Group<'_>, watchers: u32) -> Plot {
     }
 }
 
-/// The median of the rounds at each quantile that all of them have deliveries for.
 fn quantiles(runs: &[&Record]) -> Vec<Point> {
-    let with = runs.iter().filter(|record| !record.latency.is_empty());
-    let rounds: Vec<Latency> = with.map(|record| Latency::of([&record.latency])).collect();
-    let Some(fewest) = rounds.iter().map(Latency::count).min() else { return Vec::new() };
+    let rounds = || runs.iter().map(|record| &record.latency).filter(|latency| !latency.is_empty());
+    let Some(fewest) = rounds().map(|latency| latency.len()).min() else { return Vec::new() };
     let step = |step: u32| 1.0 - 10_f64.powf(-f64::from(step) / f64::from(POINTS_PER_NINE));
     // Beyond the last delivery there is nothing to see.
     let seen = |quantile: &f64| *quantile <= QUANTILE_MAX && (1.0 - quantile) * fewest as f64 >= 0.999;
-    let point = |x: f64| Some(Point { x, y: Spread::of(rounds.iter().map(|latency| latency.at(x) as f64))? });
+    let point = |x: f64| Some(Point { x, y: Spread::of(rounds().map(|latency| latency.at(x) as f64))? });
     (0..=5 * POINTS_PER_NINE).map(step).filter(seen).filter_map(point).collect()
 }
 

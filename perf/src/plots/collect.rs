@@ -11,7 +11,6 @@ const ENDINGS: [&str; 3] = ["json", "jsonl", "ndjson"];
 
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// By the time when they began, then by round.
     pub(super) records: Vec<Record>,
     /// A line each: what could not be read, and why.
     pub(super) faults: Vec<String>,

@@ -8,7 +8,6 @@ use plotters::prelude::*;
 use std::ops::Range;
 
 const WIDTH: u32 = 640;
-/// Without the names of the lines.
 const HEIGHT: u32 = 360;
 const NAME_HEIGHT: u32 = 18;
 /// A log axis where the largest value is so many times the least.
@@ -33,7 +32,6 @@ pub(super) struct Line {
     pub(super) points: Vec<Point>,
 }
 
-/// What a plot is drawn over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     /// Points are marked, with bars from the least to the most; elsewhere a band reaches over the line.

@@ -6,7 +6,6 @@ use crate::spread::Spread;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs that differ in subject, watchers and round only.
-#[derive(Debug)]
 pub(super) struct Group<'a> {
     pub(super) scenario: &'a str,
     pub(super) object_bytes: usize,
@@ -15,7 +14,6 @@ pub(super) struct Group<'a> {
     pub(super) subjects: Vec<Subject<'a>>,
 }
 
-#[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) name: &'a str,
     pub(super) runs: BTreeMap<u32, Vec<&'a Record>>,
@@ -34,7 +32,6 @@ impl Subject<'_> {
 }
 
 impl Group<'_> {
-    /// Every number of watchers that was measured, ascending.
     pub(super) fn watchers(&self) -> Vec<u32> {
         let all: BTreeSet<u32> =
             self.subjects.iter().flat_map(|subject| subject.runs.keys().copied()).collect();
@@ -53,7 +50,6 @@ impl Group<'_> {
     }
 }
 
-/// All groups, in the order of their first record.
 pub(super) fn groups(records: &[Record]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for record in records {

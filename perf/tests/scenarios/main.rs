@@ -20,14 +20,12 @@ use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_revcast-perf");
 
-/// How the program ended, and what it printed.
 struct Ran {
     code: Option<i32>,
     screen: String,
     said: String,
 }
 
-/// Runs the program with words as a shell takes them.
 fn revcast_perf(words: &str) -> Ran {
     let words = shell_words::split(words).expect("the quotes are closed");
     let output = Command::new(PROGRAM).args(words).output().expect("the program was just built");
@@ -35,7 +33,6 @@ fn revcast_perf(words: &str) -> Ran {
     Ran { code: output.status.code(), screen: text(output.stdout), said: text(output.stderr) }
 }
 
-/// Runs a scenario against a server of its own.
 fn run(mischief: Mischief, words: &str) -> Ran {
     revcast_perf(&format!("{words} --server http://{}", mock::start(mischief)))
 }
@@ -65,7 +62,6 @@ impl Ran {
         }
     }
 
-    /// A bad option: exit code 2 and one line.
     #[track_caller]
     fn is_refused(&self, parts: &str) {
         self.shows(2, "", parts);

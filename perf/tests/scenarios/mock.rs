@@ -19,7 +19,6 @@ pub(crate) enum Mischief {
     /// The tenth and the eleventh event change places.
     Reorder,
     HangUp,
-    /// Every watch ends at its tenth event.
     HangUpAll,
     /// A watch that returns gets nothing of what it missed.
     ForgetMissed,
@@ -27,7 +26,6 @@ pub(crate) enum Mischief {
     Unwell,
     /// An event of an object that the watch does not cover, or of a type that does not fit.
     WrongType,
-    /// A line that is no JSON.
     Garbage,
     /// Every second write is answered with 500 and not done.
     RefuseWrites,
@@ -44,7 +42,6 @@ pub(crate) enum Mischief {
     Overloaded,
     /// Writes are answered at once, and an event goes to the watches every 20 ms only.
     Slow,
-    /// All watches are refused.
     RefuseWatches,
     /// Initial events, or the items of a list, without the last of them.
     InitialShort,
@@ -54,9 +51,7 @@ pub(crate) enum Mischief {
     InitialEarlyMark,
     /// The mark, or the list, has an old revision.
     InitialStale,
-    /// The mark never comes.
     InitialNoMark,
-    /// The stream ends before the mark.
     InitialCut,
 }
 
@@ -88,7 +83,6 @@ struct State {
     writes: u64,
     /// Watches that were asked for after the first writes.
     returns: u64,
-    /// By path of the object.
     objects: BTreeMap<String, Value>,
     watches: Vec<Watch>,
     /// Every change: its revision, what it was, of which object.
@@ -100,7 +94,6 @@ pub(crate) fn start(mischief: Mischief) -> SocketAddr {
     start_at(0, mischief)
 }
 
-/// The same on a port of the caller's choice.
 pub(crate) fn start_at(port: u16, mischief: Mischief) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -248,7 +241,6 @@ impl State {
         (if creates { 201 } else { 200 }, object)
     }
 
-    /// The objects of a collection, and their revision.
     fn initial(&self, request: &Request) -> (Vec<Value>, String) {
         let all = self.objects.iter().filter(|(path, object)| request.wants(path, object));
         let mut items: Vec<Value> = all.map(|(_, object)| object.clone()).collect();
@@ -302,7 +294,6 @@ impl State {
         Ok(true)
     }
 
-    /// What a watch that starts at a revision has missed.
     fn missed(&self, request: &Request) -> Vec<(&'static str, Value)> {
         let after = request.query.get("resourceVersion").and_then(|text| text.parse().ok());
         let changes = |after: u64| {
