@@ -1,22 +1,28 @@
-//! Calls to the server beside the watchers: how long each kind took, and how many were not answered as they should be.
+//! What goes on beside the watchers, from the first measured moment to the last: hostile clients, and calls to the server; how long
+//! each kind took, and how many were not answered as they should be.
 //!
 //! A probe asks whether the server lives, at a steady pace: each question has the moment at which it was meant to be sent, and
 //! a slow answer does not move the next one. A reader makes one call after the other, with a short pause, and checks that
 //! each LIST has every object and each GET the one that was asked for.
 
 use crate::clock::{now_ns, sleep_until};
+use crate::hostile::HostileClients;
 use crate::http::{Connection, excerpt};
 use crate::latency::Latency;
 use crate::object::{Recipe, name_of};
+use crate::options::Load;
+use crate::record::Facts;
 use crate::target::Target;
+use crate::writer::Span;
 use fastrand::Rng;
 use memchr::memmem;
 use rustix::process::setpriority_process;
 use rustix::thread::{gettid, set_current_timer_slack};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::ops::Range;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 const INTERVAL_NS: u64 = 20_000_000;
@@ -124,6 +130,58 @@ fn get(server: &mut Connection, recipe: &Recipe, object: u32) -> Result<(), Stri
         return Ok(());
     }
     Err(format!("GET {path} is another object: {}", excerpt(body)))
+}
+
+pub(crate) struct Beside {
+    calls: Vec<JoinHandle<Calls>>,
+    hostile: Option<HostileClients>,
+}
+
+impl Beside {
+    pub(crate) fn start(args: &Load, target: &Target, recipe: &Recipe, span: Span) -> Self {
+        let (from_ns, end_ns) = (span.measure_from_ns, span.end_ns);
+        let probe = |fresh| {
+            let target = target.clone();
+            thread::spawn(move || probe(&target, fresh, from_ns..end_ns))
+        };
+        let reader = |number| {
+            let (target, recipe) = (target.clone(), recipe.clone());
+            thread::spawn(move || read(&target, &recipe, number, from_ns..end_ns))
+        };
+        let hostile = |hostile| HostileClients::start(hostile, target, recipe, from_ns, end_ns);
+        let probes = [true, false].into_iter().filter(|_| args.probe).map(probe);
+        Self {
+            calls: probes.chain((0..args.mixture.readers).map(reader)).collect(),
+            hostile: args.mixture.hostile.map(hostile),
+        }
+    }
+
+    /// Waits for the end of all, which is a matter of the last answer. What they found: the number and latencies of each kind
+    /// of call; how many were answered wrong, or not at all; and what the hostile clients found.
+    pub(crate) fn end(self) -> Result<Facts, String> {
+        let (some, mut found, mut all) = (!self.calls.is_empty(), Facts::new(), Calls::default());
+        for calls in self.calls {
+            all.add(calls.join().map_err(|_| "a probe or a reader panicked".to_owned())?);
+        }
+        for (&kind, latency) in &all.latencies {
+            let [p50_ns, p99_ns, max_ns] = [0.5, 0.99, 1.0].map(|quantile| latency.at(quantile));
+            let figures =
+                json!({ "answered": latency.len(), "p50_ns": p50_ns, "p99_ns": p99_ns, "max_ns": max_ns });
+            found.insert(kind.to_owned(), figures);
+        }
+        if all.latencies.contains_key("livez_kept") {
+            // How late the probes woke: part of the above, and this generator's doing.
+            found.insert("livez_client_delay_p99_ns".to_owned(), all.late.at(0.99).into());
+        }
+        if some {
+            found.insert("calls_failed".to_owned(), all.failed.into());
+            found.insert("calls_first_fault".to_owned(), all.first_fault.into());
+        }
+        if let Some(hostile) = self.hostile {
+            found.insert("besieged".to_owned(), json!(hostile.end()?));
+        }
+        Ok(found)
+    }
 }
 
 #[cfg(test)]

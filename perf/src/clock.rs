@@ -4,9 +4,11 @@
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::time::Duration;
 
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+
 pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+    now.tv_sec.unsigned_abs() * SECOND_NS + now.tv_nsec.unsigned_abs()
 }
 
 /// A duration in nanoseconds; at most 584 years.

@@ -2,10 +2,10 @@
 
 use crate::child::Helper;
 use crate::clock::now_ns;
+use crate::lane;
 use crate::latency::Latency;
 use crate::message::{Command, Finish, Plan, Report, StormFound};
 use crate::tally::Tally;
-use crate::worker;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl Fleet {
                 let _gone = sender.send((number, report.map(|report| report.unwrap_or_else(wrong))));
             };
             let started = if plans.len() == 1 {
-                Helper::thread(worker::run, hear)
+                Helper::thread(lane::work, hear)
             } else {
                 Helper::process(&["worker"], hear)
             };

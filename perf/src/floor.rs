@@ -6,12 +6,11 @@ mod beside;
 mod log;
 mod message;
 mod outlet;
-mod prepared;
 pub mod ring;
 pub(crate) mod sender;
 
 pub(crate) use beside::{BESIDE, add_beside, events_per_write_of};
-pub(crate) use prepared::Size;
+pub(crate) use log::Size;
 
 use crate::child::Helper;
 use crate::clock::nanos;
@@ -71,7 +70,7 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
     let ahead = ask.base.ahead.max(ask.events_per_write.saturating_mul(2));
     let base = Load { ahead, ..ask.base.clone() };
     let mut recipe = Target::local(&base, 0, 0).recipe(&base, vec![NAMESPACE.to_owned()], base.objects);
-    let object_bytes = prepared::pad_for(&mut recipe, ask.size);
+    let object_bytes = log::pad_for(&mut recipe, ask.size);
     let interval = |rate: f64| nanos(Duration::from_secs_f64(1.0 / rate)).max(1);
     let (mut sender, port) = Sender::start(Prepare {
         mode,
@@ -84,7 +83,7 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
     let target = Target::local(&base, port, sender.helper.pid().unwrap_or(0));
     let scope = Scope {
         path: recipe.resource.collection(NAMESPACE),
-        revision: prepared::FIRST_REVISION,
+        revision: log::FIRST_REVISION,
         objects: (0..recipe.objects()).collect(),
         media: Media::Json,
     };

@@ -1,7 +1,7 @@
 //! Hostile clients beside ordinary watchers: heads and handshakes by the byte, peers that vanish, connections that take
 //! every descriptor, a burst that nobody reads. One thread serves all of them, at a lower priority than what is measured.
 
-use crate::clock::{now_ns, sleep_until};
+use crate::clock::{SECOND_NS, now_ns, sleep_until};
 use crate::endpoint::Resource;
 use crate::http::Connection;
 use crate::object::Recipe;
@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Each client is served once in this time, one after another.
-const ROUND_NS: u64 = 1_000_000_000;
+const ROUND_NS: u64 = SECOND_NS;
 const GROUPS: usize = 50;
 /// A server that is out of everything may not answer at all.
 const CONNECT_WITHIN: Duration = Duration::from_millis(200);

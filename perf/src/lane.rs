@@ -1,9 +1,13 @@
 //! One thread and its share of the watchers: an epoll, one read buffer, one state. It opens its watches at a bounded
 //! rate, reads what comes, and at the end waits for what is still in flight and closes the accounts.
+//!
+//! A worker has some of them: it takes commands from one pipe and sends their reports into another. It is a thread of the
+//! coordinator, or a process (`revcast-perf worker`), because one process may have only so many descriptors.
 
 mod storm;
 
-use crate::clock::{nanos, now_ns, timeout};
+use crate::child::{messages, send};
+use crate::clock::{SECOND_NS, nanos, now_ns, timeout};
 use crate::http::{Refusal, Responses};
 use crate::ledger::Due;
 use crate::message::{Command, Cut, Finish, Plan, Report};
@@ -15,11 +19,12 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
-use std::io;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
+use std::{io, thread};
 
 const READ_BYTES: usize = 256 * 1024;
 /// Watches that were asked for and not answered yet, at most, in one lane.
@@ -27,7 +32,6 @@ const PENDING_MAX: usize = 512;
 const EVENTS_MAX: usize = 1024;
 /// After the last expected event: how long to look for duplicates of it.
 const LINGER_NS: u64 = 250_000_000;
-const SECOND_NS: u64 = 1_000_000_000;
 const IDLE_NS: u64 = 20_000_000;
 const BUSY_NS: u64 = 1_000_000;
 const HUNG_UP: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
@@ -465,6 +469,47 @@ fn begin_connect(
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(fault) => Err(fault),
+    }
+}
+
+pub(crate) fn work(commands: impl Read + Send + 'static, mut reports: impl Write) {
+    let mut commands = messages(commands);
+    let Some(Ok(Command::Open(plan))) = commands.next() else {
+        let message = "a worker is started by revcast-perf fanout, not by hand".to_owned();
+        let _gone = send(&mut reports, &Report::Failed(message));
+        return;
+    };
+    let plan = Arc::new(plan);
+    let (sender, receiver) = channel();
+    let start = |number| {
+        let (teller, told) = channel();
+        let (plan, reports) = (Arc::clone(&plan), sender.clone());
+        let lane = thread::spawn(move || {
+            let lane = Lane::new(number, plan, told, reports.clone());
+            let outcome = lane.map_err(|fault| format!("epoll: {fault}")).and_then(Lane::run);
+            if let Err(message) = outcome {
+                let _gone = reports.send(Report::Failed(message));
+            }
+        });
+        (teller, lane)
+    };
+    let (tellers, lanes): (Vec<_>, Vec<_>) = (0..plan.threads).map(start).unzip();
+    drop(sender);
+    // Ends with the pipe: when the coordinator closes it, or dies. Then the lanes end too.
+    thread::spawn(move || {
+        for command in commands.map_while(Result::ok) {
+            for teller in &tellers {
+                let _done = teller.send(Command::clone(&command));
+            }
+        }
+    });
+    for report in receiver {
+        // A coordinator that is gone has closed the other pipe too.
+        let _gone = send(&mut reports, &report);
+    }
+    if lanes.into_iter().any(|lane| lane.join().is_err()) {
+        let message = "a lane of watchers panicked: this is a bug of revcast-perf".to_owned();
+        let _gone = send(&mut reports, &Report::Failed(message));
     }
 }
 

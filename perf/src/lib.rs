@@ -2,14 +2,13 @@
 //! is what any client of a Kubernetes-style list/watch server gets.
 //!
 //! A run reads from the top: `options` → `fanout` → `run` → `target` (the server) → `setup` (its objects) →
-//! `fleet` and `worker` (processes) → `lane` (a thread with its watchers) → `watcher` (one watch) →
-//! `report`, which says values by their names (`words`). `writer` writes meanwhile. `initial` is another run: many clients
+//! `fleet` (processes) → `lane` (a thread with its watchers) → `watcher` (one watch) →
+//! `report`, which says values by their names (`units`). `writer` writes meanwhile. `initial` is another run: many clients
 //! that ask for everything at once. A run is kept as a `record` by `outputs`, and `plots` makes a page of many. Whether
 //! every delivery is exact is decided by `stamp`, `event` and `ledger`.
 //!
 //! Public is what tests and benchmarks of other crates share: HTTP as a client reads it, and the floor's io_uring.
 
-mod beside;
 #[cfg(feature = "etcd")]
 mod bridge;
 mod calls;
@@ -35,7 +34,6 @@ mod lag;
 mod lane;
 mod latency;
 mod ledger;
-mod machine;
 mod media;
 mod message;
 mod object;
@@ -50,22 +48,16 @@ mod record;
 mod report;
 mod run;
 mod scope;
-mod series;
 mod setup;
-mod shapes;
 mod slow;
-mod spread;
 mod stamp;
 mod storm;
-mod sums;
 mod table;
 mod tally;
 mod target;
 mod units;
 mod usage;
 mod watcher;
-mod words;
-mod worker;
 mod writer;
 
 pub use floor::ring;
@@ -100,7 +92,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         #[cfg(not(feature = "etcd"))]
         Job::Lag(_) => refuse("lag speaks etcd's protocol: build with --features etcd"),
         Job::Report(args) => plots::run(&args),
-        Job::Worker => help(worker::run),
+        Job::Worker => help(lane::work),
         Job::FloorSender => help(floor::sender::run),
         Job::Keeper { words } => fail(compare::keeper::run(&words)),
         #[cfg(feature = "etcd")]

@@ -5,7 +5,7 @@ use crate::http::Caller;
 use crate::latency::Latency;
 use crate::options::{Mixture, deaf_among};
 use crate::scope::Scope;
-use crate::sums::sums;
+use crate::tally::sums;
 use crate::tally::{Seen, Tally};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;

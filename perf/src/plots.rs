@@ -1,15 +1,14 @@
 //! `report`: plots and tables of records, as one page that needs nothing else: no script, no network, no font; or one plot of
 //! fan-out beside the floor as an SVG.
 //!
-//! It reads from the top: [`collect`] (files) → [`group`] (what can be compared) → [`chart`] (points) → [`draw`] (SVG),
-//! [`table`] → [`page`]. It never measures, and never changes a record.
+//! It reads from the top: [`collect`] (files) → [`group`] (what can be compared) → [`chart`] (points) → [`draw`] (SVG) →
+//! [`page`] with its tables. It never measures, and never changes a record.
 
 mod chart;
 mod collect;
 mod draw;
 mod group;
 mod page;
-mod table;
 #[cfg(test)]
 mod tests;
 

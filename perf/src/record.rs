@@ -2,11 +2,13 @@
 //! conditions they came about. One JSON object; `--out` writes it and `report` reads it. It never measures.
 
 use crate::latency::Latency;
-use crate::machine::{Machine, command_of};
 use crate::units::whole;
+use crate::usage::command_of;
+use procfs::{CpuInfo, Current};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) type Facts = Map<String, Value>;
@@ -188,6 +190,34 @@ impl Record {
     }
 }
 
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    /// `Linux 6.12.1 x86_64`.
+    #[serde(default)]
+    pub(crate) kernel: String,
+    /// Empty where the kernel names none (most ARM machines).
+    #[serde(default)]
+    pub(crate) cpu_model: String,
+    #[serde(default)]
+    pub(crate) cores: usize,
+    #[serde(default)]
+    pub(crate) versions: BTreeMap<String, String>,
+}
+
+impl Machine {
+    pub(crate) fn here() -> Self {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let cpus = CpuInfo::current().ok();
+        let model = cpus.as_ref().and_then(|cpus| cpus.model_name(0)).unwrap_or_default().to_owned();
+        Self {
+            kernel: format!("Linux {} {}", release.trim(), std::env::consts::ARCH),
+            cpu_model: model,
+            cores: cpus.map_or(0, |cpus| cpus.num_cores()),
+            versions: BTreeMap::from([("revcast-perf".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,5 +301,11 @@ mod tests {
         for cut in ["\"clean\":true", "\"scenario\":\"s\","] {
             assert!(serde_json::from_str::<Record>(&text.replace(cut, "")).is_err(), "{cut}");
         }
+    }
+
+    #[test]
+    fn the_machine_is_named() {
+        let here = Machine::here();
+        assert!(here.cores > 0 && here.kernel.starts_with("Linux "), "{here:?}");
     }
 }

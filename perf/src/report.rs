@@ -3,7 +3,7 @@
 
 use crate::record::{self, Facts, Record, facts_of};
 use crate::table::Table;
-use crate::words::say;
+use crate::units::say;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! One run: prepare the server, open the watches, write, wait for the rest, and put together what was found.
 
-use crate::beside::Beside;
-use crate::clock::{nanos, now_ns};
+use crate::calls::Beside;
+use crate::clock::{SECOND_NS, nanos, now_ns};
 use crate::fleet::Fleet;
 use crate::latency::Latency;
 use crate::message::Command;
@@ -9,25 +9,67 @@ use crate::object::Recipe;
 use crate::options::Load;
 use crate::pace::{Gate, Pace};
 use crate::progress::Progress;
-use crate::record::{Facts, Record, facts_of};
+use crate::record::{Facts, Record, Row, facts_of};
 use crate::scope::Scope;
-use crate::series::Series;
-use crate::setup;
-use crate::shapes;
 use crate::tally::Tally;
 use crate::target::{Target, Trouble, client_cpu_ns, used};
-use crate::usage;
-use crate::words::say;
+use crate::units::say;
 use crate::writer::{Order, Span, Writers, Written};
+use crate::{setup, usage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+/// One row a second, with what was delivered and what the server used since the row before.
+#[derive(Default)]
+struct Series {
+    server_pid: Option<u32>,
+    began_ns: u64,
+    due_ns: u64,
+    before_ns: u64,
+    delivered_before: u64,
+    server_cpu_before_ns: Option<u64>,
+    rows: Vec<Row>,
+}
+
+impl Series {
+    fn new(server_pid: Option<u32>) -> Self {
+        let now = now_ns();
+        let (due_ns, server_cpu_before_ns) = (now + SECOND_NS, server_pid.and_then(usage::cpu_ns));
+        Self { server_pid, began_ns: now, due_ns, before_ns: now, server_cpu_before_ns, ..Self::default() }
+    }
+
+    /// The row of the time since the last one: watchers that are open, deliveries of the whole run, latencies since; and the
+    /// server's CPU time until now.
+    fn sample(
+        &mut self,
+        now: u64,
+        watchers: u64,
+        delivered: u64,
+        recent: &Latency,
+        cpu_ns: Option<u64>,
+    ) -> Row {
+        let passed_ns = now.saturating_sub(self.before_ns).max(1) as f64;
+        let row = Row {
+            at_seconds: now.saturating_sub(self.began_ns) as f64 / 1e9,
+            watchers,
+            deliveries_per_second: delivered.saturating_sub(self.delivered_before) as f64 * 1e9 / passed_ns,
+            latency_p99_ns: Some(recent.at(0.99)).filter(|_| !recent.is_empty()),
+            server_cpu_share: used(self.server_cpu_before_ns, cpu_ns).map(|used| used as f64 / passed_ns),
+            server_rss_bytes: self.server_pid.and_then(usage::rss_bytes),
+            server_fds: self.server_pid.and_then(usage::open_fds),
+        };
+        (self.before_ns, self.due_ns) = (now, now + SECOND_NS);
+        (self.delivered_before, self.server_cpu_before_ns) = (delivered, cpu_ns);
+        self.rows.push(row);
+        row
+    }
+}
 
 /// After the last watch is open: how long the server may settle before its memory is read.
 const SETTLE: Duration = Duration::from_millis(500);
 /// Between the word "measure from" and the first write.
 const LEAD_NS: u64 = 200_000_000;
-const SECOND_NS: u64 = 1_000_000_000;
 const POLL_NS: u64 = 10_000_000;
 /// After the last reply: what a write costs may come a little later than its reply.
 const TAIL_NS: u64 = 300_000_000;
@@ -103,7 +145,7 @@ impl<'a> Run<'a> {
         self.object_bytes = setup::create_objects(target, &mut self.recipe, args.size_bytes, 1)?;
         let mut server = target.connect();
         if args.mixture.shapes {
-            return shapes::list(&mut server, &self.recipe);
+            return setup::list_shapes(&mut server, &self.recipe);
         }
         let (labels, fields) = (args.label_selector.as_deref(), args.field_selector.as_deref());
         setup::list_scopes(&mut server, &self.recipe, labels, fields)
@@ -324,5 +366,32 @@ impl<'a> Run<'a> {
         seen.note(|| written.first_fault.clone());
         record.add(&seen);
         record
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_tells_what_happened_since_the_row_before() {
+        let own = Some(std::process::id());
+        let mut series = Series { server_cpu_before_ns: Some(SECOND_NS), ..Series::new(own) };
+        let began = series.began_ns;
+        let mut recent = Latency::default();
+        recent.record(5_000_000);
+        let first = series.sample(began + 2 * SECOND_NS, 10, 500, &recent, Some(SECOND_NS * 3 / 2));
+        assert_eq!((first.at_seconds, first.watchers, first.deliveries_per_second), (2.0, 10, 250.0));
+        assert_eq!((first.server_cpu_share, series.due_ns), (Some(0.25), began + 3 * SECOND_NS));
+        assert!(first.latency_p99_ns.is_some_and(|ns| ns.abs_diff(5_000_000) < 5_000));
+        assert!(first.server_rss_bytes.is_some_and(|bytes| bytes > 100_000) && first.server_fds >= Some(3));
+        recent = Latency::default();
+        series.server_pid = None;
+        let second = series.sample(began + 3 * SECOND_NS, 10, 500, &recent, None);
+        assert_eq!((second.deliveries_per_second, second.latency_p99_ns), (0.0, None));
+        assert_eq!((second.server_cpu_share, second.server_rss_bytes), (None, None));
+        assert_eq!(series.rows, [first, second]);
+        let third = series.sample(began + 4 * SECOND_NS, 10, 500, &recent, Some(1));
+        assert!(third.server_cpu_share.is_none(), "the row before has none");
     }
 }

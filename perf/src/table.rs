@@ -2,12 +2,42 @@
 //! most, and its ratio to one of the states, round by round, so that what disturbs a minute disturbs both.
 
 use crate::record::{Facts, Record, facts_of};
-use crate::spread::Spread;
-use crate::units::Unit;
-use crate::words::words_of;
-use serde::Serialize;
+use crate::units::{Unit, words_of};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Median, least and most of at least one number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+impl Spread {
+    /// Of what was measured; `None`: nothing was. Of an even number of rounds the two in the middle are averaged.
+    pub(crate) fn of(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut sorted: Vec<f64> = numbers.into_iter().filter(|number| number.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let (&least, &most) = (sorted.first()?, sorted.last()?);
+        let middle = sorted.len() / 2;
+        let median = if sorted.len().is_multiple_of(2) {
+            f64::midpoint(sorted[middle - 1], sorted[middle])
+        } else {
+            sorted[middle]
+        };
+        Some(Self { median, least, most })
+    }
+
+    /// `4.12 (4.00..4.50)`, each number as `show` writes it; one where all are the same.
+    pub(crate) fn show(&self, show: impl Fn(f64) -> String) -> String {
+        if self.least == self.most {
+            return show(self.median);
+        }
+        format!("{} ({}..{})", show(self.median), show(self.least), show(self.most))
+    }
+}
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Table {
@@ -204,5 +234,18 @@ mod tests {
         assert_eq!(made, [(1, 0), (1, 1), (1, 2), (2, 1), (2, 2), (2, 0)]);
         let runs: Vec<_> = runs.expect("no failure").iter().map(|run| (run.state, run.round)).collect();
         assert_eq!(runs, [(0, 1), (2, 1), (2, 2), (0, 2)], "what was not measured is left out");
+    }
+
+    #[test]
+    fn the_middle_and_the_ends() {
+        let spread = Spread::of([3.0, 1.0, f64::NAN, 10.0]).expect("three numbers");
+        assert_eq!(spread, Spread { median: 3.0, least: 1.0, most: 10.0 });
+        assert_eq!(Spread::of([1.0, 2.0]).map(|spread| spread.median), Some(1.5));
+        assert_eq!(Spread::of([f64::NAN]), None);
+        let show = |spread: Spread| spread.show(|number| format!("{number:.1}"));
+        assert_eq!(
+            (show(spread), show(Spread { least: 3.0, most: 3.0, ..spread })),
+            ("3.0 (1.0..10.0)".into(), "3.0".into())
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! What a run loads: the server's address and process, who calls, the objects; and from options the plans of receiving
 //! processes. It opens no watch and writes nothing.
 
+use crate::clock::SECOND_NS;
 use crate::http::{Caller, Connection};
-use crate::machine;
 use crate::message::Plan;
 use crate::object::Recipe;
 use crate::options::{BadOption, Load, Rate, value_name};
@@ -21,7 +21,6 @@ use std::time::Duration;
 
 /// One source address has 28,232 ports by default (net.ipv4.ip_local_port_range).
 const WATCHERS_PER_SOURCE: u32 = 28_000;
-const SECOND_NS: u64 = 1_000_000_000;
 /// A step of nice is about a tenth of the CPU: this is one part in ten against a thread of usual priority.
 const NICE: i32 = 10;
 
@@ -75,7 +74,7 @@ impl Target {
 
     /// The record of a run that begins now. Its subject is what `--subject` says, else the server's process, else its URL.
     pub(crate) fn record(&self, base: &Load, scenario: &str) -> Record {
-        let named = base.subject.clone().or_else(|| self.server_pid.and_then(machine::name_of));
+        let named = base.subject.clone().or_else(|| self.server_pid.and_then(usage::name_of));
         let mut record = Record::new(scenario, &named.unwrap_or_else(|| self.url()), 1);
         record.set_server(self.server_pid, server_version(&mut self.connect()));
         record

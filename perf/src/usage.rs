@@ -117,6 +117,25 @@ pub(crate) fn listener(address: SocketAddr) -> Option<u32> {
     processes.filter(has_one).filter_map(|process| u32::try_from(process.pid).ok()).min()
 }
 
+/// The command line of a process; `None` where there is none, or it belongs to someone else.
+pub(crate) fn command_of(pid: u32) -> Option<String> {
+    let raw = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    show_command(&String::from_utf8_lossy(&raw))
+}
+
+/// As a shell takes it, the program without its folder.
+fn show_command(raw: &str) -> Option<String> {
+    let mut words = raw.strip_suffix('\0')?.split('\0');
+    let program = words.next()?.rsplit('/').next()?;
+    Some(shell_words::join(std::iter::once(program).chain(words)))
+}
+
+/// The name of a process: its program's first 15 bytes.
+pub(crate) fn name_of(pid: u32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +156,15 @@ mod tests {
         assert_ne!(thread::spawn(work).join().expect("it only counts"), 0);
         assert!(cpu_ns(own) > before, "of a thread that has ended too");
         assert_eq!((cpu_ns(u32::MAX), cpus_of(u32::MAX), rss_bytes(u32::MAX)), (None, None, None));
+    }
+
+    #[test]
+    fn command_lines_can_be_pasted() {
+        let shown = show_command("/opt/x/revcast\0serve\0--name\0a b\0it's\0\0");
+        assert_eq!(shown.as_deref(), Some(r"revcast serve --name 'a b' 'it'\''s' ''"));
+        assert!(command_of(std::process::id()).is_some_and(|own| own.starts_with("revcast_perf-")));
+        assert!(name_of(std::process::id()).is_some_and(|name| name.len() <= 15));
+        assert_eq!((command_of(u32::MAX), name_of(u32::MAX)), (None, None));
     }
 
     #[test]

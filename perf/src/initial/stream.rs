@@ -7,7 +7,7 @@ use crate::http::{Part, Refusal, Responses, excerpt};
 use crate::known::Known;
 use crate::media::{Media, hold};
 use crate::stamp::decimal;
-use crate::sums::sums;
+use crate::tally::sums;
 use flate2::write::GzDecoder;
 use memchr::memmem;
 use serde_json::Value;

@@ -5,8 +5,8 @@
 //! kept for it any more. So the time to catch up ends with the next write, and is late by one interval of the writes at
 //! most. An attempt that fails before the answer is counted and made again; a 410 is not.
 
-use super::{BUSY_NS, Lane, SECOND_NS};
-use crate::clock::now_ns;
+use super::{BUSY_NS, Lane};
+use crate::clock::{SECOND_NS, now_ns};
 use crate::message::{Cut, Report, StormFound};
 use crate::tally::Seen;
 use rustix::net::sockopt;

@@ -5,9 +5,8 @@ use super::draw::{Line, Over, Plot, Point};
 use super::group::{Group, Subject, groups};
 use crate::options::FanoutValue;
 use crate::record::{Record, Row};
-use crate::spread::Spread;
-use crate::units::{Unit, digits};
-use crate::words::words_of;
+use crate::table::Spread;
+use crate::units::{Unit, digits, words_of};
 
 const PERCENTILE_PLOTS_MAX: usize = 4;
 /// Points of a percentile line for each nine, and the last quantile.

@@ -1,6 +1,6 @@
 //! One plot as SVG, by `plotters`: lines with what spreads around them. It never reads a record: a plot is given points.
 
-use crate::spread::Spread;
+use crate::table::Spread;
 use crate::units::Unit;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::coord::types::RangedCoordf64;

@@ -2,7 +2,7 @@
 //! watchers, and every value its median with the least and the most of the rounds.
 
 use crate::record::Record;
-use crate::spread::Spread;
+use crate::table::Spread;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs that differ in subject, watchers and round only.

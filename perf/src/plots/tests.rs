@@ -3,10 +3,10 @@
 use super::chart::{fanout, plots};
 use super::group::groups;
 use super::page::html;
-use super::table::tables;
-use crate::machine::Machine;
+use super::page::tables;
+
 use crate::options::FanoutValue;
-use crate::record::{Record, Row};
+use crate::record::{Machine, Record, Row};
 use std::collections::BTreeMap;
 
 const CPU: &str = "server_cpu_ns_per_delivery";

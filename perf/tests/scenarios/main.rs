@@ -2,16 +2,11 @@
 //! check that cannot fail checks nothing.
 #![allow(clippy::unwrap_used)]
 
+mod cases;
 mod compare;
-mod fanout;
-mod floor;
 mod idle;
-mod initial;
-mod interests;
-mod mixed;
+mod kept;
 mod mock;
-mod slow;
-mod storm;
 
 use mock::Mischief;
 use serde_json::Value;
@@ -69,8 +64,11 @@ impl Ran {
     }
 }
 
-/// Every value at a path of names and numbers with slashes between: `*` is each element, `#` how many elements.
+/// Every value at a path of names and numbers with slashes between: `*` is each element, `#` how many elements; `+PATH` is their sum.
 fn values(value: &Value, path: &str) -> Vec<Value> {
+    if let Some(path) = path.strip_prefix('+') {
+        return vec![values(value, path).iter().filter_map(Value::as_f64).sum::<f64>().into()];
+    }
     let (step, rest) = path.split_once('/').unwrap_or((path, ""));
     let member = || value.get(step).or_else(|| value.get(step.parse::<usize>().ok()?)).cloned();
     let next = match step {
@@ -82,37 +80,78 @@ fn values(value: &Value, path: &str) -> Vec<Value> {
     next.iter().flat_map(|value| values(value, rest)).collect()
 }
 
-fn number(report: &Value, path: &str) -> f64 {
-    let found = values(report, path).first().and_then(Value::as_f64);
-    found.unwrap_or_else(|| panic!("{path} is no number: {report}"))
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        _ => one == other,
+    }
 }
 
-/// Conditions with spaces between: `PATH,PATH=WANTED` with `=`, `!` (other than), `<`, `>` or `~` (contains). What is wanted is
-/// JSON, else `/` and the path of another value, else a text.
+/// Conditions with spaces between: `PATH,PATH=WANTED` with `=`, `!` (other than), `<`, `>`, `<=` (or a thousandth above, which histograms
+/// round), `%` (a multiple of) or `~` (contains). What is wanted is JSON, else a text, or several of them with `|` between; or
+/// `/` and the path of another value for each, or of one for all, and perhaps `+` a number. A list is held against all
+/// values of the path.
 #[track_caller]
 fn check(report: &Value, conditions: &str) {
-    for condition in conditions.split_whitespace() {
-        let (paths, rest) = condition.split_at(condition.find(['=', '!', '<', '>', '~']).unwrap());
-        let (relation, wanted) = rest.split_at(1);
-        let other = || values(report, wanted.strip_prefix('/')?).pop();
-        let wanted = serde_json::from_str(wanted).ok().or_else(other).unwrap_or_else(|| wanted.into());
-        for path in paths.split(',') {
-            let found = values(report, path);
-            let holds = |value: &Value| {
+    for condition in conditions.replace("$pid", &std::process::id().to_string()).split_whitespace() {
+        let at = condition.find(['=', '!', '<', '>', '%', '~']).expect(condition);
+        let relation = &condition[at..at + if condition[at..].starts_with("<=") { 2 } else { 1 }];
+        let (paths, text) = (&condition[..at], &condition[at + relation.len()..]);
+        let one = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+        let others = text.strip_prefix('/').map(|other| {
+            let (path, more) = other.split_once('+').unwrap_or((other, "0"));
+            let more: f64 = more.parse().expect(condition);
+            let add = |value: Value| value.as_f64().map_or(value, |number| (number + more).into());
+            values(report, path).into_iter().map(add).collect::<Vec<_>>()
+        });
+        let wanted = |at: usize| match &others {
+            Some(others) => vec![others[at % others.len()].clone()],
+            None => text.split('|').map(one).collect(),
+        };
+        let holds = |(at, value): (usize, &Value)| {
+            wanted(at).iter().any(|wanted| {
                 let numbers = value.as_f64().zip(wanted.as_f64());
                 match relation {
-                    "=" => *value == wanted || numbers.is_some_and(|(value, wanted)| value == wanted),
-                    "!" => *value != wanted,
+                    "=" => same(value, wanted),
+                    "!" => !same(value, wanted),
                     "<" => numbers.is_some_and(|(value, wanted)| value < wanted),
                     ">" => numbers.is_some_and(|(value, wanted)| value > wanted),
+                    "<=" => numbers.is_some_and(|(value, wanted)| value <= wanted * 1.001),
+                    "%" => numbers.is_some_and(|(value, wanted)| value % wanted == 0.0),
                     _ => value.to_string().contains(wanted.as_str().unwrap_or_default()),
                 }
-            };
-            assert!(
-                !found.is_empty() && found.iter().all(holds),
-                "{path} of {condition}: {found:?} in {report}"
-            );
+            })
+        };
+        for path in paths.split(',') {
+            let mut found = values(report, path);
+            if text.starts_with('[') {
+                found = vec![found.into()];
+            }
+            let right = !found.is_empty() && found.iter().enumerate().all(holds);
+            assert!(right, "{path} of {condition}: {found:?} in {report}");
         }
+    }
+}
+
+/// One case a line, `MISCHIEF EXIT_CODE OPTIONS | CONDITIONS`, each against a server of its own. A line that begins with a space
+/// goes on. `right`: of all that exit with 0.
+#[track_caller]
+fn cases(scenario: &str, right: &str, table: &str) {
+    let table = table.trim().replace("\n ", " ");
+    let lines: Vec<&str> = table.lines().collect();
+    for some in lines.chunks(4) {
+        at_once(some, |line| {
+            let (words, conditions) = line.split_once('|').expect(line);
+            let words: Vec<&str> = words.splitn(3, ' ').collect();
+            let mischief = serde_json::from_value(words[0].into()).expect(line);
+            let code: i32 = words[1].parse().expect(line);
+            let right = if code == 0 { right } else { "" };
+            let conditions = format!("clean={} {conditions} {right}", code == 0);
+            report(mischief, &format!("{scenario} {}", words[2]), code, &conditions);
+        });
     }
 }
 
@@ -146,7 +185,7 @@ fn a_bad_option_is_exit_code_2_and_one_line() {
 fn a_person_gets_a_report_and_progress() {
     let cases = [
         (
-            format!("{} --rate 50 --duration 1500ms", fanout::QUICK),
+            format!("{} --rate 50 --duration 1500ms", cases::FANOUT),
             "Lost 0  Duplicated 0  Out of order 0  Unexpected 0  Malformed 0  Disconnected 0|CPU per delivery |RSS per watcher ",
             "Watchers 6|p99",
         ),
@@ -156,27 +195,27 @@ fn a_person_gets_a_report_and_progress() {
             "",
         ),
         (
-            initial::QUICK.to_owned(),
+            cases::INITIAL.to_owned(),
             "Missing 0  Duplicated 0  Unexpected 0|CPU per object |clean: every client got every object",
             "",
         ),
         (
-            format!("{} --by name --sizes 2", interests::QUICK),
+            format!("{} --by name --sizes 2", cases::INTERESTS),
             "C = 6 interests|Ratio mark 3  met |Interests 2  Write rate wanted 200/s|Lost 0  Duplicated 0  Out of order 0  Unexpected 0",
             "round 1 of 1: 6 interests",
         ),
         (
-            mixed::QUICK.to_owned(),
+            cases::MIXED.to_owned(),
             "Livez fresh answered|Livez kept answered|Lists answered|Gets answered|Returned|Deaf 5|Server RSS before",
             "Watchers 100",
         ),
         (
-            format!("{} --rounds 1", slow::QUICK),
+            format!("{} --rounds 1", cases::SLOW),
             "Percent 20  Slow 2  Healthy 8  Rounds 1|Latency p99|Anon per slow|Lost 0  Duplicated 0  Out of order 0  Healthy ended 0",
             "round 1 of 1",
         ),
         (
-            format!("{} --watchers 5 --rounds 1", storm::QUICK),
+            format!("{} --watchers 5 --rounds 1", cases::STORM),
             "Mark 3.00 s  met true|Attempts                    5\n|Told 410 0|everyone came back and saw every write once",
             "round 1  Cut 5  ",
         ),

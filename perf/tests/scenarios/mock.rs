@@ -1,6 +1,7 @@
 //! A small list/watch server of its own, with none of the real server's code: a thread a connection, one lock. It can
 //! misbehave towards one watcher, to prove that the check catches it.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 /// What the server does wrong to the first watcher, at its tenth event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum Mischief {
     #[default]
     None,
