@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::Duration;
-use stream::{Stream, Wanted, Wrongs};
+use stream::{Found, Stream, Wanted};
 
 const READ_BYTES: usize = 256 * 1024;
 const EVENTS_MAX: usize = 1024;
@@ -57,9 +57,7 @@ struct Start {
 #[derive(Debug, Default)]
 struct Share {
     synced: Latency,
-    bytes: u64,
-    received: u64,
-    wrongs: Wrongs,
+    found: Found,
 }
 
 pub(crate) fn run(args: &Initial) -> Result<Report, Trouble> {
@@ -144,11 +142,10 @@ pub(crate) fn measure(
     for share in shares {
         let share = share?;
         all.synced.add(&share.synced);
-        all.wrongs.add(&share.wrongs);
-        all.bytes += share.bytes;
-        all.received += share.received;
+        all.found.add(&share.found);
     }
-    let Share { synced, bytes, received, wrongs } = all;
+    let Share { synced, found } = all;
+    let received = found.received;
     record.watchers = base.watchers;
     target.describe(record, recipe, base);
     record.tell("asked", if args.list { "LIST" } else { "WatchList" });
@@ -159,16 +156,13 @@ pub(crate) fn measure(
         record.set("first_synced_ns", synced.min());
         record.set("last_synced_ns", synced.max());
     }
-    record.set("objects_received", received);
     record.set("objects_per_second", received as f64 * 1e9 / window_ns);
-    // As they came over the sockets, heads and framing too.
-    record.set("bytes", bytes);
-    record.set("received_bytes_per_second", bytes as f64 * 1e9 / window_ns);
+    record.set("received_bytes_per_second", found.bytes as f64 * 1e9 / window_ns);
     record.set("server_cpu_ns", server_ns);
     let each = server_ns.filter(|_| received > 0).map(|ns| ns as f64 / received as f64);
     record.set("server_cpu_ns_per_object", each);
     record.set("client_cpu_share", own_ns.map(|ns| ns as f64 / window_ns));
-    record.add(&wrongs);
+    record.add(&found);
     record.judge(WRONG, "objects_received");
     Ok(())
 }
@@ -213,20 +207,16 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
             };
             let over = match socket.read(&mut buffer) {
                 Ok(0) => Some("the server closed the connection".to_owned()),
-                Ok(count) => {
-                    share.bytes += count as u64;
-                    match client.take(&buffer[..count], &start.wanted, &mut known) {
-                        Ok(false) => None,
-                        Ok(true) => {
-                            let took_ns = now_ns().saturating_sub(began_ns);
-                            share.synced.record(took_ns);
-                            start.left.fetch_sub(1, Ordering::AcqRel);
-                            None
-                        }
-                        Err(status @ Refusal::Status(..)) => return Err(refuse(start, &status.to_string())),
-                        Err(Refusal::Broken(why)) => Some(why),
+                Ok(count) => match client.take(&buffer[..count], &start.wanted, &mut known) {
+                    Ok(false) => None,
+                    Ok(true) => {
+                        share.synced.record(now_ns().saturating_sub(began_ns));
+                        start.left.fetch_sub(1, Ordering::AcqRel);
+                        None
                     }
-                }
+                    Err(status @ Refusal::Status(..)) => return Err(refuse(start, &status.to_string())),
+                    Err(Refusal::Broken(why)) => Some(why),
+                },
                 Err(fault) if matches!(fault.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
                 Err(fault) => Some(fault.to_string()),
             };
@@ -242,8 +232,7 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
     }
     for (_, client) in &mut clients {
         client.give_up("the time was up");
-        share.received += u64::from(client.received);
-        share.wrongs.add(&client.wrongs);
+        share.found.add(&client.found);
     }
     Ok(share)
 }

@@ -5,6 +5,7 @@
 //! watchers add to a write is the difference to the first.
 
 use crate::endpoint::selected;
+use crate::media::Media;
 use crate::object::{Recipe, name_of, node_of};
 use crate::options::{By, Interests, Load, Rate};
 use crate::record::Record;
@@ -13,7 +14,7 @@ use crate::run::Run;
 use crate::scope::Scope;
 use crate::setup;
 use crate::table::{Table, set_difference, states_of, take_turns};
-use crate::target::{Target, Trouble};
+use crate::target::{Target, Trouble, list};
 use crate::units::digits;
 use serde_json::json;
 
@@ -26,7 +27,8 @@ const COUNTS: &str = "deliveries writes writes_failed deliveries_checked deliver
 
 pub(crate) fn run(args: &Interests) -> Result<Report, Trouble> {
     let target = Target::prepare(&args.base, args.base.watchers)?;
-    Ok(Setting::new(args, target).run()?)
+    let recipe = recipe(args, &target, args.base.watchers);
+    Ok(Setting { args, target, recipe, object_bytes: 0 }.run()?)
 }
 
 struct Setting<'a> {
@@ -55,12 +57,7 @@ impl Stage {
     }
 }
 
-impl<'a> Setting<'a> {
-    fn new(args: &'a Interests, target: Target) -> Self {
-        let recipe = recipe(args, &target, args.base.watchers);
-        Self { args, target, recipe, object_bytes: 0 }
-    }
-
+impl Setting<'_> {
     fn run(mut self) -> Result<Report, String> {
         let base = &self.args.base;
         eprintln!("creating {} objects", digits(f64::from(self.recipe.objects())));
@@ -147,7 +144,7 @@ impl<'a> Setting<'a> {
         let objects = self.recipe.objects();
         for object in [0, objects / 2, objects - 1] {
             let path = self.path_of(object);
-            let names = self.target.names(&path)?;
+            let (_, names) = list(&mut self.target.connect(), &path)?;
             if names != [name_of(object % self.recipe.per_namespace)] {
                 let found = names.len();
                 return Err(format!("GET {path} lists {found} objects instead of the one that it selects"));
@@ -158,16 +155,13 @@ impl<'a> Setting<'a> {
 
     /// The scopes of a state in which the first `interests` objects are written.
     fn scopes(&self, state: usize, interests: u32) -> Result<Vec<Scope>, String> {
-        let revision = self.target.revision(&self.whole_path())?;
-        let scope = |path: String, objects: Vec<u32>| Scope {
-            path,
-            revision,
-            objects,
-            media: self.args.base.encoding.into(),
-        };
+        let whole = self.whole_path();
+        let (revision, _) = list(&mut self.target.connect(), &format!("{whole}?limit=1"))?;
+        let media = Media::from(self.args.base.encoding);
+        let scope = |path, objects| Scope { path, revision, objects, media: media.clone() };
         Ok(match state {
             0 => Vec::new(),
-            1 => vec![scope(self.whole_path(), (0..interests).collect())],
+            1 => vec![scope(whole, (0..interests).collect())],
             _ => (0..interests).map(|object| scope(self.path_of(object), vec![object])).collect(),
         })
     }

@@ -116,14 +116,6 @@ impl Target {
         self.server_pid.and_then(usage::rss_bytes)
     }
 
-    pub(crate) fn revision(&self, path: &str) -> Result<u64, String> {
-        list(&mut self.connect(), &format!("{path}?limit=1")).map(|(revision, _)| revision)
-    }
-
-    pub(crate) fn names(&self, path: &str) -> Result<Vec<String>, String> {
-        list(&mut self.connect(), path).map(|(_, names)| names)
-    }
-
     /// One plan for each receiving process. `lasts`: no watch is needed longer.
     pub(crate) fn plans(&self, base: &Load, run: u64, scopes: &[Scope], lasts: Duration) -> Vec<Plan> {
         let watchers = base.watchers;

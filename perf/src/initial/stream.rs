@@ -23,7 +23,13 @@ pub(super) struct Wanted {
 }
 
 sums! {
-    Wrongs {
+    /// Of one client or of all.
+    Found {
+        /// Objects.
+        #[serde(rename = "objects_received")]
+        received,
+        /// As they came over the sockets, heads and framing too.
+        bytes,
         /// Objects that were not there when the mark came, or the list ended.
         missing,
         duplicated,
@@ -36,7 +42,7 @@ sums! {
     }
 }
 
-impl Wrongs {
+impl Found {
     /// Counts so many more; the first fault of all is kept in words.
     fn count(&mut self, field: fn(&mut Self) -> &mut u64, more: u64, describe: impl FnOnce() -> String) {
         *field(self) += more;
@@ -44,6 +50,7 @@ impl Wrongs {
     }
 }
 
+#[derive(Default)]
 pub(super) struct Stream {
     responses: Responses,
     /// The beginning of a head, of a line or of a reason.
@@ -51,27 +58,15 @@ pub(super) struct Stream {
     gzip: Option<GzDecoder<Vec<u8>>>,
     items: Items,
     seen: Vec<u64>,
-    pub(super) received: u32,
     newest: u64,
     pub(super) is_synced: bool,
     given_up: bool,
-    pub(super) wrongs: Wrongs,
+    pub(super) found: Found,
 }
 
 impl Stream {
     pub(super) fn new(wanted: &Wanted) -> Self {
-        Self {
-            responses: Responses::default(),
-            held: Vec::new(),
-            gzip: None,
-            items: Items::default(),
-            seen: vec![0; (wanted.objects as usize).div_ceil(64)],
-            received: 0,
-            newest: 0,
-            is_synced: false,
-            given_up: false,
-            wrongs: Wrongs::default(),
-        }
+        Self { seen: vec![0; (wanted.objects as usize).div_ceil(64)], ..Self::default() }
     }
 
     /// Takes what was read from the socket. True: now it has everything.
@@ -81,6 +76,7 @@ impl Stream {
         wanted: &Wanted,
         known: &mut Known,
     ) -> Result<bool, Refusal> {
+        self.found.bytes += input.len() as u64;
         if self.is_synced {
             return Ok(false);
         }
@@ -101,12 +97,9 @@ impl Stream {
     /// The connection ended, or nobody waits any longer.
     pub(super) fn give_up(&mut self, why: &str) {
         if !self.is_synced && !std::mem::replace(&mut self.given_up, true) {
-            let received = self.received;
-            self.wrongs.count(
-                |wrongs| &mut wrongs.unfinished,
-                1,
-                || format!("{why}, after {received} objects"),
-            );
+            let received = self.found.received;
+            let describe = || format!("{why}, after {received} objects");
+            self.found.count(|found| &mut found.unfinished, 1, describe);
         }
     }
 
@@ -131,9 +124,8 @@ impl Stream {
                 self.on_line(&line, wanted, known);
             });
             self.items = items;
-            return is_list
-                .then_some(())
-                .ok_or_else(|| Refusal::Broken("what the server sent is no list".to_owned()));
+            let broken = || Refusal::Broken("what the server sent is no list".to_owned());
+            return if is_list { Ok(()) } else { Err(broken()) };
         }
         let mut held = std::mem::take(&mut self.held);
         let rest = Media::Json.cut(&mut held, data, |line| {
@@ -148,7 +140,7 @@ impl Stream {
     fn on_line(&mut self, line: &[u8], wanted: &Wanted, known: &mut Known) {
         let Some(event) = known.read(&Media::Json, line) else {
             let describe = || format!("neither a watch event nor an object: {}", excerpt(line));
-            return self.wrongs.count(|wrongs| &mut wrongs.malformed, 1, describe);
+            return self.found.count(|found| &mut found.malformed, 1, describe);
         };
         match event.kind {
             Kind::Added => self.on_object(event, line, wanted),
@@ -158,7 +150,7 @@ impl Stream {
             Kind::Bookmark => {}
             Kind::Modified | Kind::Deleted | Kind::Error => {
                 let describe = || format!("an event before the mark: {}", excerpt(line));
-                self.wrongs.count(|wrongs| &mut wrongs.unexpected, 1, describe);
+                self.found.count(|found| &mut found.unexpected, 1, describe);
             }
         }
     }
@@ -166,11 +158,8 @@ impl Stream {
     fn end_of_list(&mut self, wanted: &Wanted) {
         let rest: Value = serde_json::from_slice(self.items.rest()).unwrap_or_default();
         let revision = rest["metadata"]["resourceVersion"].as_str().and_then(|text| decimal(text.as_bytes()));
-        self.wrongs.count(
-            |wrongs| &mut wrongs.malformed,
-            u64::from(revision.is_none()),
-            || "a list without a numeric resourceVersion".to_owned(),
-        );
+        let describe = || "a list without a numeric resourceVersion".to_owned();
+        self.found.count(|found| &mut found.malformed, u64::from(revision.is_none()), describe);
         self.on_mark(revision.unwrap_or(u64::MAX), wanted);
     }
 
@@ -178,32 +167,26 @@ impl Stream {
         let stamp = event.stamp.filter(|stamp| stamp.run == wanted.run && stamp.object < wanted.objects);
         let (Some(stamp), Some(revision)) = (stamp, event.revision) else {
             let describe = || format!("an object that is none of this run's: {}", excerpt(line));
-            return self.wrongs.count(|wrongs| &mut wrongs.unexpected, 1, describe);
+            return self.found.count(|found| &mut found.unexpected, 1, describe);
         };
         let (word, bit) = ((stamp.object / 64) as usize, 1 << (stamp.object % 64));
         if self.seen[word] & bit != 0 {
             let describe = || format!("object {} came again", stamp.object);
-            return self.wrongs.count(|wrongs| &mut wrongs.duplicated, 1, describe);
+            return self.found.count(|found| &mut found.duplicated, 1, describe);
         }
         self.seen[word] |= bit;
-        self.received += 1;
+        self.found.received += 1;
         self.newest = self.newest.max(revision);
     }
 
     /// All objects must have come, and none may be newer.
     fn on_mark(&mut self, revision: u64, wanted: &Wanted) {
         self.is_synced = true;
-        let (missing, newest) = (u64::from(wanted.objects - self.received), self.newest);
-        self.wrongs.count(
-            |wrongs| &mut wrongs.missing,
-            missing,
-            || format!("{missing} objects were missing at the end"),
-        );
-        self.wrongs.count(
-            |wrongs| &mut wrongs.stale_marks,
-            u64::from(revision < newest),
-            || format!("the end says revision {revision}, an object has {newest}"),
-        );
+        let (missing, newest) = (u64::from(wanted.objects) - self.found.received, self.newest);
+        let describe = || format!("{missing} objects were missing at the end");
+        self.found.count(|found| &mut found.missing, missing, describe);
+        let describe = || format!("the end says revision {revision}, an object has {newest}");
+        self.found.count(|found| &mut found.stale_marks, u64::from(revision < newest), describe);
     }
 }
 
@@ -238,7 +221,7 @@ mod tests {
 
     /// Feeds a chunked response with this body in pieces of every size up to 40; gives what was wrong, without the words, and
     /// the last outcome.
-    fn feed(body: &[u8], coding: &str, list: bool, objects: u32) -> (Wrongs, Result<bool, Refusal>) {
+    fn feed(body: &[u8], coding: &str, list: bool, objects: u32) -> (Found, Result<bool, Refusal>) {
         let mut response =
             format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{coding}\r\n").into_bytes();
         for piece in body.chunks(50) {
@@ -252,7 +235,7 @@ mod tests {
             let mut outcomes = response.chunks(size).map(|piece| stream.take(piece, &wanted, &mut known));
             let outcome = outcomes.find(|outcome| *outcome != Ok(false)).unwrap_or(Ok(false));
             stream.give_up("the test is over");
-            (Wrongs { first_fault: None, ..stream.wrongs }, outcome)
+            (Found { first_fault: None, received: 0, bytes: 0, ..stream.found }, outcome)
         };
         let found = feed(40);
         (1..40).for_each(|size| assert_eq!(feed(size), found, "pieces of {size} bytes"));
@@ -263,8 +246,8 @@ mod tests {
     fn what_is_wrong_is_counted() {
         let (a, b, right) = (added(0, 5), added(1, 6), mark(9));
         let deleted = b.replace("ADDED", "DELETED");
-        let none = |_: &mut Wrongs| {};
-        type Change = fn(&mut Wrongs);
+        let none = |_: &mut Found| {};
+        type Change = fn(&mut Found);
         for (body, change) in [
             ([&b, &a, &right].map(String::as_str).concat(), none as Change),
             ([&*a, &right].concat(), |w| w.missing = 1),
@@ -276,10 +259,10 @@ mod tests {
             // The stream ends without the mark.
             ([&*a, &b].concat(), |w| w.unfinished = 1),
         ] {
-            let mut expected = Wrongs::default();
+            let mut expected = Found::default();
             change(&mut expected);
-            let (wrongs, outcome) = feed(body.as_bytes(), "", false, 2);
-            assert_eq!(wrongs, expected, "{body}");
+            let (found, outcome) = feed(body.as_bytes(), "", false, 2);
+            assert_eq!(found, expected, "{body}");
             assert_eq!(outcome.is_ok_and(|synced| synced), expected.unfinished == 0, "{body}");
         }
     }
@@ -287,11 +270,11 @@ mod tests {
     #[test]
     fn lists_are_checked_alike() {
         let feed = |body: &[u8]| feed(body, "", true, 2);
-        assert_eq!(feed(&list(&[(0, 4), (1, 5)], "5")), (Wrongs::default(), Ok(true)));
+        assert_eq!(feed(&list(&[(0, 4), (1, 5)], "5")), (Found::default(), Ok(true)));
         for (body, expected) in [
-            (list(&[(1, 5)], "5"), Wrongs { missing: 1, ..Wrongs::default() }),
-            (list(&[(0, 4), (1, 6)], "5"), Wrongs { stale_marks: 1, ..Wrongs::default() }),
-            (list(&[(0, 4), (1, 6)], ""), Wrongs { malformed: 1, ..Wrongs::default() }),
+            (list(&[(1, 5)], "5"), Found { missing: 1, ..Found::default() }),
+            (list(&[(0, 4), (1, 6)], "5"), Found { stale_marks: 1, ..Found::default() }),
+            (list(&[(0, 4), (1, 6)], ""), Found { malformed: 1, ..Found::default() }),
         ] {
             assert_eq!(feed(&body), (expected, Ok(true)));
         }
@@ -305,7 +288,7 @@ mod tests {
         encoder.write_all(body.as_bytes()).expect("memory");
         let zipped = encoder.finish().expect("memory");
         let feed = |body: &[u8]| feed(body, "Content-Encoding: gzip\r\n", false, 2);
-        assert_eq!(feed(&zipped), (Wrongs::default(), Ok(true)));
+        assert_eq!(feed(&zipped), (Found::default(), Ok(true)));
         assert!(matches!(feed(b"no gzip at all, by no means").1, Err(Refusal::Broken(_))));
     }
 }
