@@ -19,8 +19,7 @@ use crate::media::Encoding;
 use crate::stamp::OBJECTS_MAX;
 use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use parse::{
-    Cpus, Modes, buffer, cpus, dns_label, floor_modes, loopback, object_size, percent, positive_time, rate,
-    some_buffer, time, within,
+    Cpus, Modes, cpus, dns_label, floor_modes, loopback, percent, positive_time, rate, size, time, within,
 };
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -129,7 +128,7 @@ pub(crate) struct Load {
     #[arg(long, default_value = "10", value_parser = within(1, OBJECTS_MAX))]
     pub(crate) objects: u32,
     /// Stored size of an object: 512B, 1KiB, 64KiB
-    #[arg(long = "size", default_value = "1KiB", value_parser = object_size)]
+    #[arg(long = "size", default_value = "1KiB", value_parser = size(0, 16))]
     pub(crate) size_bytes: usize,
 
     /// Watches to open
@@ -224,10 +223,10 @@ pub(crate) struct Mixture {
     #[arg(long = "never-read", value_name = "PER_CENT", default_value = "0", value_parser = within(0, 99))]
     pub(crate) deaf_percent: u32,
     /// Receive buffer of the watchers that never read [default: the kernel's]
-    #[arg(long = "receive-buffer", value_name = "RECEIVE_BUFFER", value_parser = some_buffer)]
+    #[arg(long = "receive-buffer", value_name = "RECEIVE_BUFFER", value_parser = size(1, 1024))]
     pub(crate) receive_buffer_bytes: Option<usize>,
     /// Written to each watcher before the warm-up, so that sockets that nobody reads are full
-    #[arg(long = "fill", value_name = "FILL", default_value = "0", value_parser = buffer)]
+    #[arg(long = "fill", value_name = "FILL", default_value = "0", value_parser = size(0, 1024))]
     pub(crate) fill_bytes: usize,
     /// Per cent of the other watchers that leave and return, a second
     #[arg(long = "churn", value_name = "PER_CENT", default_value = "0", value_parser = percent)]
@@ -255,7 +254,7 @@ pub(crate) struct Hostile {
     #[arg(long = "besiege", value_name = "ADDRESS", value_parser = loopback)]
     pub(crate) at: Option<SocketAddr>,
     /// Bytes that a burst writes where the clients watch, at full speed
-    #[arg(long = "burst", value_name = "BURST", default_value = "100MiB", value_parser = some_buffer)]
+    #[arg(long = "burst", value_name = "BURST", default_value = "100MiB", value_parser = size(1, 1024))]
     pub(crate) burst_bytes: usize,
 }
 

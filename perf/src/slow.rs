@@ -120,45 +120,31 @@ impl<'a> Share<'a> {
 mod tests {
     use super::*;
 
-    fn half(p99_ns: u64, anon_bytes: u64) -> Record {
-        let mut half = Record { clean: true, object_bytes: 1024, ..Record::default() };
-        half.set("latency_p99_ns", p99_ns);
-        half.set("server_anon_loaded_bytes", anon_bytes);
-        half
-    }
-
-    fn keep(runs: Vec<Record>) -> (Vec<Record>, Table) {
-        let base = Load { watchers: 10, ..Load::default() };
-        let share = Share::new(&base, 20);
-        let runs = share.keep(runs);
-        let table = share.table(&runs);
-        (runs, table)
-    }
-
     #[test]
     fn the_rounds_of_a_share_are_put_together() {
-        let round = |round: u32| {
-            let with = half(1_100_000 + 100_000 * u64::from(round), 14_096);
-            [(0, half(1_000_000, 10_000)), (1, with)].map(|(state, half)| Record { round, state, ..half })
+        let base = Load { watchers: 10, ..Load::default() };
+        let share = Share::new(&base, 20);
+        let half = |state, round: u32, p99_ns: u32, anon_bytes: u32| {
+            let mut half = Record { state, round, clean: true, ..Record::default() };
+            half.set("latency_p99_ns", p99_ns);
+            half.set("server_anon_loaded_bytes", anon_bytes);
+            half
         };
-        let (runs, table) = keep((1..=3).flat_map(round).collect());
-        assert!(runs.iter().all(|half| half.clean) && runs[1].subject == "with slow ones, 20 %");
+        let with = |round| half(1, round, 1_100_000 + 100_000 * round, 14_096);
+        let mut runs: Vec<_> =
+            (1..=3).flat_map(|round| [half(0, round, 1_000_000, 10_000), with(round)]).collect();
+        // Watchers that never read may be ended, healthy ones may not.
+        runs[1].set("deaf_ended", 1);
+        runs[3].set("deaf_closing", 2);
+        runs[5].set("disconnected", 1);
+        let runs = share.keep(runs);
+        assert_eq!([1, 3, 5].map(|run| runs[run].clean), [true, true, false]);
+        assert_eq!(runs[1].subject, "with slow ones, 20 %");
+        let table = share.table(&runs);
+        let facts = ["slow", "healthy", "slow_ended", "healthy_ended"].map(|name| &table.facts[name]);
+        assert_eq!(facts, [2, 8, 3, 1]);
         let screen = table.show(SHOWN);
-        assert_eq!((&table.facts["slow"], &table.facts["healthy"]), (&2.into(), &8.into()));
         assert!(screen.contains("1.30 (1.20..1.40) of A"), "{screen}");
         assert!(screen.contains("Anon per slow               B  2.00 KiB\n"), "{screen}");
-    }
-
-    #[test]
-    fn one_healthy_watcher_that_was_ended_is_not_clean() {
-        let kept = |counts: &[(&str, u32)]| {
-            let mut with = Record { state: 1, ..half(1, 1) };
-            counts.iter().for_each(|(name, count)| with.set(name, count));
-            let (runs, table) = keep(vec![with]);
-            (runs[0].clean, table.facts["slow_ended"].clone())
-        };
-        assert!(!kept(&[("disconnected", 1)]).0);
-        // Watchers that never read may be ended.
-        assert_eq!(kept(&[("deaf_ended", 1), ("deaf_closing", 2)]), (true, 3.into()));
     }
 }

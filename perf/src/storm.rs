@@ -72,18 +72,15 @@ impl Run<'_> {
         let (base, target) = (&self.args.base, &self.target);
         let mut recipe = target.recipe(base, base.namespaces(), base.objects);
         let mut server = target.connect();
-        let mut object_bytes = setup::create_objects(target, &mut recipe, base.size_bytes, 1)?;
-        let mut listed = None;
-        if let Some(lists) = self.args.lists {
-            let (recipe, bytes) = self.create_listed(lists)?;
-            (object_bytes, listed) = (bytes, Some(recipe));
-        }
+        let object_bytes = setup::create_objects(target, &mut recipe, base.size_bytes, 1)?;
+        let listed = self.args.lists.map(|lists| self.create_listed(lists)).transpose()?;
+        let object_bytes = listed.as_ref().map_or(object_bytes, |(_, bytes)| *bytes);
         let scopes = setup::list_scopes(&mut server, &recipe, None, None)?;
         drop(server);
         let alone = Load { processes: 1, threads: 1, watchers: self.args.live, ..base.clone() };
         let mut live = self.open(&alone, &recipe, &scopes)?;
         let mut storming = match listed {
-            Some(listed) => Storming::Lists(listed),
+            Some((listed, _)) => Storming::Lists(listed),
             None => {
                 // A port whose connection this side has ended rests for a minute: with one address only, connect would soon
                 // spend its time in looking for a port that does not.

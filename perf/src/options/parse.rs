@@ -42,7 +42,17 @@ pub(super) fn positive_time(text: &str) -> Read<Duration> {
 }
 
 /// `1KiB`, `512B`, `1MiB`, `1kB`, `1MB` or a bare number of bytes.
-fn size(text: &str, range: &RangeInclusive<usize>) -> Option<usize> {
+pub(super) fn size(least: usize, most_mib: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
+    move |text| {
+        let fits = |size: &usize| (least..=most_mib << 20).contains(size);
+        let mend = || {
+            format!("give bytes, KiB or MiB, for example 64KiB, at least {least}B and at most {most_mib}MiB")
+        };
+        bytes(text).filter(fits).ok_or_else(mend)
+    }
+}
+
+fn bytes(text: &str) -> Option<usize> {
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let bytes = match unit {
@@ -53,19 +63,7 @@ fn size(text: &str, range: &RangeInclusive<usize>) -> Option<usize> {
         "MiB" => 1 << 20,
         _ => return None,
     };
-    number.parse::<usize>().ok()?.checked_mul(bytes).filter(|size| range.contains(size))
-}
-
-pub(super) fn object_size(text: &str) -> Read<usize> {
-    size(text, &(0..=16 << 20)).ok_or("give bytes, KiB or MiB, for example 1KiB, at most 16MiB")
-}
-
-pub(super) fn buffer(text: &str) -> Read<usize> {
-    size(text, &(0..=1 << 30)).ok_or("give bytes, KiB or MiB, for example 64KiB, at most 1024MiB")
-}
-
-pub(super) fn some_buffer(text: &str) -> Read<usize> {
-    size(text, &(1..=1 << 30)).ok_or("give bytes, KiB or MiB, for example 64KiB, from 1B to 1024MiB")
+    number.parse::<usize>().ok()?.checked_mul(bytes)
 }
 
 pub(super) fn rate(text: &str) -> Read<Rate> {
@@ -146,11 +144,10 @@ mod tests {
             assert_eq!(duration(bad), None, "{bad}");
         }
         for (text, bytes) in [("1KiB", 1024), ("100", 100), ("2MB", 2_000_000), ("512B", 512)] {
-            assert_eq!(buffer(text), Ok(bytes), "{text}");
+            assert_eq!(size(1, 1024)(text), Ok(bytes), "{text}");
         }
-        for bad in ["", "KiB", "1.5KiB", "-1", "1GiB", "99999999999999999999", "1025MiB"] {
-            assert!(buffer(bad).is_err(), "{bad}");
+        for bad in ["", "KiB", "1.5KiB", "-1", "1GiB", "99999999999999999999", "1025MiB", "0"] {
+            assert!(size(1, 1024)(bad).is_err(), "{bad}");
         }
-        assert!(some_buffer("0").is_err());
     }
 }
