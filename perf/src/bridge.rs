@@ -1,10 +1,6 @@
-//! etcd's own watch with the HTTP that the generator speaks: so `compare` can put etcd beside a cache, with the same watchers,
-//! writes and accounts. Each watch of the generator is a watch on etcd over a connection of its own, as a client without a
-//! cache in between has it. What is measured of etcd is its CPU time and memory; the bridge's are the generator's, and its
-//! time is part of the latency.
-//!
-//! It runs in a process of its own (`revcast-perf etcd-bridge`), on the generator's CPUs, and ends with its input. What the
-//! generator asks of a server is answered from etcd: create, update, list, watch. Anything else is refused.
+//! etcd's own watch with the HTTP that the generator speaks, so that `compare` can put etcd beside a cache, with the same watchers,
+//! writes and accounts: each watch is one on etcd, over a connection of its own. What is measured is etcd's process; the bridge's,
+//! a process on the generator's CPUs that ends with its input, is the generator's, and its time is part of the latency.
 
 use crate::child::{Helper, send};
 use crate::endpoint::Server;

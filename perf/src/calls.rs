@@ -1,9 +1,6 @@
-//! What goes on beside the watchers, from the first measured moment to the last: hostile clients, and calls to the server; how long
-//! each kind took, and how many were not answered as they should be.
-//!
-//! A probe asks whether the server lives, at a steady pace: each question has the moment at which it was meant to be sent, and
-//! a slow answer does not move the next one. A reader makes one call after the other, with a short pause, and checks that
-//! each LIST has every object and each GET the one that was asked for.
+//! What goes on beside the watchers, from the first measured moment to the last: hostile clients, and calls to the server. A probe
+//! asks whether it lives, at a steady pace: each question has the moment at which it was meant to be sent. A reader makes one
+//! call after the other and checks that each LIST has every object and each GET the one that was asked for.
 
 use crate::clock::{now_ns, sleep_until};
 use crate::hostile::HostileClients;
@@ -156,8 +153,7 @@ impl Beside {
         }
     }
 
-    /// Waits for the end of all, which is a matter of the last answer. What they found: the number and latencies of each kind
-    /// of call; how many were answered wrong, or not at all; and what the hostile clients found.
+    /// Waits for the end of all. What they found: number and latencies of each kind of call, and how many were answered wrong.
     pub(crate) fn end(self) -> Result<Facts, String> {
         let (some, mut found, mut all) = (!self.calls.is_empty(), Facts::new(), Calls::default());
         for calls in self.calls {

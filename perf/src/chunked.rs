@@ -46,10 +46,8 @@ impl ChunkDecoder {
         Self { remaining: 0, phase: Phase::Size(0) }
     }
 
-    /// Advances `input` past what was decoded and says what it was. Call until it answers `More` or `End`.
-    ///
-    /// # Errors
-    /// The server broke the chunk format.
+    /// Advances `input` past what was decoded and says what it was. Call until it answers `More` or `End`. An error: the server
+    /// broke the format.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> io::Result<Step<'a>> {
         loop {
             if self.phase == Phase::End {
@@ -77,9 +75,6 @@ impl ChunkDecoder {
     }
 
     /// Reads one whole chunk, as the server cut it, and its end; `None`: the last one, with its trailer.
-    ///
-    /// # Errors
-    /// The connection broke or ended, or the server broke the chunk format.
     pub fn read_chunk(&mut self, reader: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
         let mut chunk = Vec::new();
         while self.phase != Phase::End {

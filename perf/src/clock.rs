@@ -1,5 +1,4 @@
-//! The one clock: CLOCK_MONOTONIC in nanoseconds. All processes of a machine share it, so that a time stamped by the
-//! writer can be compared by a watcher in another process.
+//! The one clock: CLOCK_MONOTONIC in ns, which all processes share, so that a watcher can compare what a writer stamped.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::time::Duration;

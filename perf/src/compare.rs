@@ -1,6 +1,5 @@
-//! `compare`: the same load on several subjects, taken round by round, so that what slows a minute slows all of them. It
-//! measures nothing itself: servers are measured as by `fanout`, the floor as by `floor`. A subject that fails is named and
-//! the others go on.
+//! `compare`: the same load on several subjects, taken round by round, so that what slows a minute slows all of them: servers as
+//! by `fanout`, the floor as by `floor`. A subject that fails is named and the others go on.
 
 pub(crate) mod keeper;
 
@@ -59,8 +58,7 @@ pub(crate) fn run(args: &Compare, scenario: &str) -> Result<Report, Trouble> {
     Ok(report(args, scenario, &names, all, &failures))
 }
 
-/// For each number of watchers a table of the subjects, with all their runs. Clean is that every run was made, and every one
-/// was clean.
+/// For each number of watchers a table of the subjects. Clean is that every run was made, and every one was clean.
 fn report(
     args: &Compare,
     scenario: &str,
@@ -180,7 +178,7 @@ mod tests {
         };
         let found = [(0, 1, 100.0), (0, 2, 80.0), (0, 3, 110.0), (1, 1, 90.0), (1, 2, 88.0), (1, 3, 99.0)];
         let found = report(&args, FLOOR, &names, vec![found.map(run).to_vec()], &[]);
-        let screen = found.to_string();
+        let screen = &found.text;
         assert!(screen.contains("Best mode uring\n") && screen.contains("A = floor:uring\n"), "{screen}");
         assert!(screen.contains("1.11 (0.91..1.11) of A"), "the median of the rounds' ratios: {screen}");
         assert!(found.clean && !report(&args, FLOOR, &names, Vec::new(), &["no port".to_owned()]).clean);

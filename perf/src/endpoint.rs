@@ -39,8 +39,7 @@ impl Server {
         &self.0
     }
 
-    /// The first of the host's addresses at which something answers. An address that is not loopback is refused, unless
-    /// `anywhere`. The error is the mend.
+    /// The first of its addresses at which something answers; only loopback, unless `anywhere`. The error is the mend.
     pub(crate) fn resolve(&self, anywhere: bool) -> Result<SocketAddr, String> {
         let unresolved = |why: &str| format!("the host has no address ({why}); check its spelling");
         let addresses: Vec<SocketAddr> =

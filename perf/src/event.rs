@@ -1,6 +1,5 @@
-//! What a check needs of one watch event: its type, `object.metadata.resourceVersion` and the stamp, in `object.data` or
-//! among `object.metadata.annotations`. An equal-looking member elsewhere (a label, a string that contains JSON) is not taken
-//! for them.
+//! What a check needs of one watch event: its type, `object.metadata.resourceVersion` and the stamp, in `object.data` or among
+//! `object.metadata.annotations`. An equal-looking member elsewhere (a label, a string that contains JSON) is none of them.
 
 use crate::stamp::{Stamp, decimal};
 use memchr::memchr2;

@@ -1,6 +1,5 @@
 //! `fanout`: many watchers of the same objects, writes at a rate; one [`Run`], and the floor after it. `mixed` is the same with
-//! what a cluster does beside: watches of several kinds, watchers that never read or that leave and return, LISTs and GETs, a
-//! probe of the server's health.
+//! what a cluster does beside: several kinds of watches, watchers that never read or that leave and return, calls and probes.
 
 use crate::floor;
 use crate::options::Load;

@@ -1,6 +1,5 @@
-//! The floor: what a machine needs to hand prepared bytes to N sockets. A bare loop in a process of its own
-//! ([`sender`]) takes the server's place; the load generator, its checks and its measures are those of `fanout`.
-//! It never decides what a server's events look like: it is given sizes.
+//! The floor: what a machine needs to hand prepared bytes to N sockets. A bare loop in a process of its own ([`sender`]) takes
+//! the server's place; the load generator, its checks and its measures are those of `fanout`.
 
 mod beside;
 mod log;
@@ -15,7 +14,7 @@ pub(crate) use log::Size;
 use crate::child::Helper;
 use crate::clock::nanos;
 use crate::media::Media;
-use crate::options::{BadOption, Load, Mode};
+use crate::options::{BadOption, Load, Mode, value_name};
 use crate::pace::Gate;
 use crate::process::{check_descriptors, raise_nofile};
 use crate::record::{Facts, Record};
@@ -55,7 +54,7 @@ pub(crate) fn check_sender(base: &Load) -> Result<(), BadOption> {
 /// Measures some modes; the one with the least CPU a delivery comes first.
 pub(crate) fn measure_all(ask: &Ask, modes: &[Mode]) -> Result<Vec<Record>, Trouble> {
     let found = modes.iter().map(|&mode| {
-        eprintln!("the floor, {mode}");
+        eprintln!("the floor, {}", value_name(&mode));
         measure(ask, mode)
     });
     let mut found = found.collect::<Result<Vec<_>, _>>()?;
@@ -94,9 +93,10 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
         sender.tell(&Order::Begin(span))?;
         Ok(Box::new(&mut sender))
     })?;
+    let mode = value_name(&mode);
     record.subject = format!("floor {mode}");
     record.tell("server", format!("floor:{mode}"));
-    record.tell("mode", mode.to_string());
+    record.tell("mode", mode.as_str());
     record.set("events_per_write", ask.events_per_write);
     record.set("short_writes", sender.made.as_ref().map(|(_, short_writes)| short_writes));
     for note in &sender.notes {

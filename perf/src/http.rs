@@ -1,5 +1,4 @@
-//! HTTP/1.1 as a client needs it: response heads, response bodies that arrive in pieces, and a blocking connection for
-//! the few calls that prepare a run. The watchers use the same parts without the connection.
+//! HTTP/1.1 as a client needs it: response heads, bodies that arrive in pieces, and a blocking connection for single calls.
 
 use crate::chunked::{ChunkDecoder, Step};
 use crate::stamp::decimal;
@@ -26,10 +25,8 @@ pub enum Body {
 }
 
 impl Body {
-    /// Advances `input` past what was taken and says what it was. Call until it answers `More` or `End`.
-    ///
-    /// # Errors
-    /// The server broke the chunk format.
+    /// Advances `input` past what was taken and says what it was. Call until it answers `More` or `End`. An error: the server
+    /// broke the chunk format.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> io::Result<Step<'a>> {
         match self {
             Self::Chunked(decoder) => decoder.next(input),
@@ -58,9 +55,6 @@ pub struct Head {
 
 impl Head {
     /// Parses the head at the start of `bytes`; with it the number of bytes it took. `None`: not complete yet.
-    ///
-    /// # Errors
-    /// It is no response head.
     pub fn parse(bytes: &[u8]) -> io::Result<Option<(Self, usize)>> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut response = httparse::Response::new(&mut headers);

@@ -1,7 +1,6 @@
-//! Watchers to which nothing happens: what one costs in the server's memory, and what all of them cost in CPU time while
-//! heartbeats and bookmarks are all they get. What the server allocates once, for its first watchers, is not counted: a
-//! first set is opened and closed before its memory is read. Each round opens all, waits, closes all, and looks whether
-//! the memory comes back.
+//! Watchers to which nothing happens: what one costs in the server's memory, and all of them in CPU time while heartbeats and
+//! bookmarks are all they get. A first set is opened and closed before: what the server allocates once is not counted. Each round
+//! opens all, waits, closes all, and looks whether the memory comes back.
 
 use crate::clock::{nanos, now_ns};
 use crate::message::Command;
@@ -76,8 +75,7 @@ fn round(run: &mut Run<'_>, silence: Duration, scopes: &[Scope], number: u32) ->
     Ok(record)
 }
 
-/// Judges a round. No watch was ended, and none got what is not for it: events that no watch should get, lines that are
-/// no events, bookmarks that go back.
+/// Judges a round: no watch was ended, and none got what is not for it.
 fn keep(record: &mut Record, tally: &Tally) {
     let (seen, window) = (&tally.seen, &tally.window);
     // What the watchers got in the silence, framing too.

@@ -1,8 +1,6 @@
-//! Many clients that ask for the whole state at once: what a server goes through when a fleet of informers starts.
-//!
-//! The connections are made first. Then all requests leave together, and each answer is checked while it comes: every
-//! object once, and the mark that ends the initial events behind them, not older than any (KEP-3157). A client that has
-//! everything keeps its watch open until the last one has.
+//! Many clients that ask for the whole state at once, as when a fleet of informers starts. The connections are made first; then
+//! all requests leave together, and each answer is checked: every object once, and the mark that ends the initial events behind
+//! them, not older than any (KEP-3157). A client that has everything keeps its watch open until the last one has.
 
 mod items;
 mod stream;
@@ -90,8 +88,7 @@ fn request_target(recipe: &Recipe, list: bool) -> String {
     )
 }
 
-/// Asks with all clients at once and checks what they get. The latencies of the record are the times until they were
-/// synced: from the first request to the mark, or to the end of the list.
+/// Asks with all clients at once. The latencies are the times from the first request to the mark, or to the end of the list.
 pub(crate) fn measure(
     args: &Initial,
     target: &Target,

@@ -1,8 +1,6 @@
-//! Many watchers that each want something else: what an event costs that matches one of them.
-//!
-//! Three states take turns: nobody watches (what a write costs), one watcher gets every write, and every object has a
-//! watcher of its own, so that each write is due to exactly one. Rate and objects are the same in all three. What the
-//! watchers add to a write is the difference to the first.
+//! Many watchers that each want something else: what an event costs that matches one of them. Three states take turns: nobody
+//! watches (what a write costs), one watcher gets every write, and every object has a watcher of its own, so that each write is
+//! due to exactly one. What the watchers add to a write is the difference to the first.
 
 use crate::endpoint::selected;
 use crate::media::Media;
@@ -80,8 +78,7 @@ impl Setting<'_> {
         Ok(self.report(&stages, &names, runs))
     }
 
-    /// One state, in a run of its own. The writes cost with nobody watching too; what the watchers' end costs does not
-    /// belong to a write.
+    /// One state, in a run of its own. What the watchers' end costs does not belong to a write.
     fn measure(&self, stage: Stage, state: usize, name: &str) -> Result<Record, String> {
         let (watchers, rate) = (stage.watchers()[state], stage.rate);
         let base = Load { watchers, rate, quiet: true, ..self.args.base.clone() };
@@ -178,8 +175,7 @@ fn recipe(args: &Interests, target: &Target, interests: u32) -> Recipe {
     }
 }
 
-/// Server CPU time of a write and of its delivery, if it has one: there are as many of both. Every write was delivered once,
-/// to the one watcher that it was due to.
+/// Server CPU time of a write and of its delivery, if it has one: there are as many of both.
 fn judge(record: &mut Record) {
     let writes = record.count("writes");
     let cost = record.value("server_cpu_ns").filter(|_| writes > 0.0).map(|ns| ns / writes);

@@ -1,8 +1,6 @@
-//! How much later a watcher of a cache sees a write than a bare etcd watch does.
-//!
-//! Both watch the same keys at the same time, on a thread each, while a third writes to etcd itself; every write is one
-//! revision, by which the two arrivals are matched. So what is compared is the same event in the same moment of the same
-//! machine. It is the only part that speaks etcd's protocol.
+//! How much later a watcher of a cache sees a write than a bare etcd watch does. Both watch the same keys, on a thread each, while
+//! a third writes to etcd itself; every write is one revision, by which the two arrivals are matched: the same event in the same
+//! moment of the same machine.
 
 use crate::clock::{nanos, now_ns, sleep_until};
 use crate::etcd::Store;
@@ -216,7 +214,7 @@ mod tests {
         assert_eq!(added, [-7, -7]);
         let acknowledged = QUANTILES.map(|(name, _)| &facts[format!("acknowledged_{name}_ns")]);
         assert_eq!(acknowledged, [500, 900, 990, 1000]);
-        assert!(report.clean && report.to_string().contains("p50 -7 ns"), "{report}");
+        assert!(report.clean && report.text.contains("p50 -7 ns"), "{}", report.text);
         assert_eq!(judged([]).1["added_max_ns"], 0);
     }
 

@@ -1,8 +1,6 @@
-//! Exact accounting of one watcher: which writes of which objects it has seen. A write is identified by its object and
-//! the number of the write of that object (1, 2, 3, ...), so a gap, a repetition and a late arrival can be told apart.
-//!
-//! When all is well a watcher costs four bytes an object: the newest write seen. Gaps are kept as ranges, only while
-//! there are any, and fill again when the missing write comes late.
+//! Exact accounting of one watcher: which writes of which objects it has seen. A write is identified by its object and its number
+//! (1, 2, 3, ...), so a gap, a repetition and a late arrival can be told apart. When all is well a watcher costs four bytes an
+//! object: the newest write seen. Gaps are ranges, kept until the missing writes come late.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};

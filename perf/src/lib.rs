@@ -130,8 +130,7 @@ fn finish(outcome: Result<Report, Trouble>, json: bool) -> ExitCode {
         Err(trouble) if trouble.is::<BadOption>() => return refuse(trouble),
         Err(trouble) => return fail(trouble),
     };
-    let text =
-        if json { serde_json::to_string(&report).unwrap_or_default() + "\n" } else { report.to_string() };
+    let text = if json { serde_json::to_string(&report).unwrap_or_default() + "\n" } else { report.text };
     print(&text);
     if report.clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -52,8 +52,7 @@ impl Media {
         !matches!(self, Self::Unstamped(_))
     }
 
-    /// Whether `rest`, which follows the last whole event, belongs to no event: white space between two of them says that
-    /// the server is there.
+    /// Whether what follows the last whole event is white space, which says that the server is there.
     pub(crate) fn is_filler(&self, rest: &[u8]) -> bool {
         rest.is_empty() || *self != Self::Protobuf && rest.trim_ascii_start().is_empty()
     }

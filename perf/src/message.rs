@@ -1,5 +1,4 @@
-//! What the coordinator and its workers say to each other: one JSON line a message, over a pair of pipes. A worker in
-//! this process and a worker in a process of its own speak the same.
+//! What the coordinator and its workers, threads or processes, say to each other: one JSON line a message, over two pipes.
 
 use crate::http::Caller;
 use crate::latency::Latency;

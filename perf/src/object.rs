@@ -1,5 +1,5 @@
-//! The objects of a run as JSON: one body a object, made once, whose stamp is patched in place before each write. Those of
-//! a custom resource, ConfigMaps and Secrets have stamp and padding in `data`; a Pod has what Pods have.
+//! The objects of a run as JSON, made once; the stamp is patched in place before each write. Those of a custom resource, ConfigMaps
+//! and Secrets have stamp and padding in `data`; a Pod has what Pods have.
 
 use crate::endpoint::Resource;
 use crate::media::Encoding;

@@ -23,7 +23,6 @@ use parse::{
 };
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -356,12 +355,6 @@ impl Default for Load {
         let matches =
             Self::augment_args(clap::Command::new("")).no_binary_name(true).get_matches_from([""; 0]);
         Self::from_arg_matches(&matches).expect("every default is valid")
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&value_name(self))
     }
 }
 

@@ -1,6 +1,5 @@
-//! `--out DIR`: the files of a run. For each [`Record`] its JSON, its distribution as `.hgrm` and its series as `.csv`,
-//! under one name. It never overwrites a file, and it is opened before a run, so that a folder that cannot be written is
-//! told before minutes are spent.
+//! `--out DIR`: of each [`Record`] its JSON, its distribution as `.hgrm` and its series as `.csv`, under one name. It never
+//! overwrites a file, and is opened before a run: a folder that cannot be written is told before minutes are spent.
 
 mod hgrm;
 

@@ -66,8 +66,7 @@ fn only(message: &[u8], wanted: u64) -> Option<&[u8]> {
     found
 }
 
-/// Calls `on_field` with the number and the bytes of each field that has bytes, and skips numbers. `None`: this is no
-/// message.
+/// Calls `on_field` with each field that has bytes; numbers are skipped. `None`: this is no message.
 fn each_field<'a>(mut message: &'a [u8], mut on_field: impl FnMut(u64, &'a [u8])) -> Option<()> {
     while !message.is_empty() {
         let tag = varint(&mut message)?;

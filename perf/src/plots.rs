@@ -1,6 +1,4 @@
-//! `report`: plots and tables of records, as one page that needs nothing else: no script, no network, no font; or one plot of
-//! fan-out beside the floor as an SVG.
-//!
+//! `report`: plots and tables of records, as one page without script, network or font; or one plot of fan-out beside the floor.
 //! It reads from the top: [`collect`] (files) → [`group`] (what can be compared) → [`chart`] (points) → [`draw`] (SVG) →
 //! [`page`] with its tables. It never measures, and never changes a record.
 

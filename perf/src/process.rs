@@ -53,8 +53,7 @@ pub(crate) fn cpu_count(cpus: &[usize]) -> usize {
     if cpus.is_empty() { thread::available_parallelism().map_or(1, Into::into) } else { cpus.len() }
 }
 
-/// The CPUs of the server's side: those that were named, else the first that is not one of `client_cpus`. Without
-/// such a one: any.
+/// The CPUs of the server's side: those that were named, else the first that is not one of `client_cpus`, or any.
 pub(crate) fn server_cpus(named: &[usize], client_cpus: &[usize]) -> Vec<usize> {
     if !named.is_empty() || client_cpus.is_empty() {
         return named.to_vec();

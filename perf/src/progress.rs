@@ -1,5 +1,4 @@
-//! What a person sees while a run goes on, on stderr: a bar where that is a terminal, a line a second where it is not,
-//! nothing with `--quiet`. It never touches stdout, which belongs to the report.
+//! What a person sees of a run on stderr: a bar where that is a terminal, a line a second elsewhere, nothing with `--quiet`.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, stderr};

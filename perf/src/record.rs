@@ -1,5 +1,5 @@
-//! What is kept of one measured run, whatever the scenario: the numbers, the distribution, the series, and under which
-//! conditions they came about. One JSON object; `--out` writes it and `report` reads it. It never measures.
+//! What is kept of one measured run, whatever the scenario: numbers, distribution, series and conditions. `--out` writes it and
+//! `report` reads it. It never measures.
 
 use crate::latency::Latency;
 use crate::units::whole;

@@ -1,12 +1,11 @@
-//! What a scenario found, for people and as JSON: its runs, each a [`Record`]; where there are several of them, tables of
-//! their medians; and whether all was right. Values are found by their names, which carry their units.
+//! What a scenario found, for people and as JSON: its runs, tables of their medians, and whether all was right. Values are found by
+//! their names, which carry their units.
 
 use crate::record::{self, Facts, Record, facts_of};
 use crate::table::Table;
 use crate::units::say;
 use serde::Serialize;
 use serde_json::Value;
-use std::fmt;
 
 pub(crate) const WRONGS: &str = "lost duplicated out_of_order unexpected malformed disconnected";
 
@@ -19,8 +18,9 @@ pub(crate) struct Report {
     tables: Vec<Table>,
     pub(crate) records: Vec<Record>,
     pub(crate) clean: bool,
+    /// For people.
     #[serde(skip)]
-    text: String,
+    pub(crate) text: String,
 }
 
 impl Report {
@@ -59,7 +59,7 @@ impl Report {
         self.text.push_str(&lines(names, &record.flat()));
     }
 
-    pub(crate) fn text(&mut self, line: &str) {
+    fn line(&mut self, line: &str) {
         self.text.push_str(&format!("  {line}\n"));
     }
 
@@ -69,8 +69,7 @@ impl Report {
         self.tables.push(table);
     }
 
-    /// Ends the report: its runs, and in words whether all was right: with the scenario, and in every run. The first fault is
-    /// the scenario's, or a run's.
+    /// Ends the report: in words whether all was right, with the scenario and in every run; and the first fault of them.
     pub(crate) fn end(mut self, records: Vec<Record>, clean: bool, right: &str) -> Self {
         let clean = clean && records.iter().all(|record| record.clean);
         if !self.facts.contains_key("first_fault")
@@ -79,7 +78,7 @@ impl Report {
             self.facts.insert("first_fault".to_owned(), fault.clone());
         }
         if !records.is_empty() && records.iter().all(|record| !record.facts.contains_key("server_pid")) {
-            self.text("the server's process was not found: give --server-pid for CPU and memory");
+            self.line("the server's process was not found: give --server-pid for CPU and memory");
         }
         // Near all that the generator has, the figures are its own.
         let is_saturated = |record: &Record| {
@@ -87,10 +86,10 @@ impl Report {
             record.value("client_cpu_share").zip(cpus).is_some_and(|(busy, cpus)| busy > 0.9 * cpus.max(1.0))
         };
         if records.iter().any(is_saturated) {
-            self.text("the load generator is saturated: part of the latency is its own");
+            self.line("the load generator is saturated: part of the latency is its own");
         }
         self.values("first_fault");
-        self.text(&format!("{}{right}", if clean { "clean: " } else { "FAILED, it is not so that " }));
+        self.line(&format!("{}{right}", if clean { "clean: " } else { "FAILED, it is not so that " }));
         (self.records, self.clean) = (records, clean);
         self
     }
@@ -99,12 +98,6 @@ impl Report {
 fn lines(names: &str, facts: &Facts) -> String {
     let said = names.lines().map(|line| say(line, facts)).filter(|line| !line.is_empty());
     said.map(|line| format!("  {line}\n")).collect()
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.text)
-    }
 }
 
 #[cfg(test)]
@@ -123,7 +116,7 @@ mod tests {
         report.values_of("client_cpu_share", &record);
         let report = report.end(vec![record], false, "all was right");
         assert_eq!(
-            report.to_string(),
+            report.text,
             "fanout: Server s\n  Many 1,234\n  Client CPU 95.0 % of a core\n  \
              the server's process was not found: give --server-pid for CPU and memory\n  \
              the load generator is saturated: part of the latency is its own\n  \

@@ -39,8 +39,7 @@ impl Series {
         Self { server_pid, began_ns: now, due_ns, before_ns: now, server_cpu_before_ns, ..Self::default() }
     }
 
-    /// The row of the time since the last one: watchers that are open, deliveries of the whole run, latencies since; and the
-    /// server's CPU time until now.
+    /// The row of the time since the last one; `delivered` is of the whole run.
     fn sample(
         &mut self,
         now: u64,
@@ -86,18 +85,13 @@ pub(crate) trait Writing {
 }
 
 /// Writers with a thread each, and what goes on beside them.
-struct Threads {
-    writers: Writers,
-    beside: Beside,
-}
-
-impl Writing for Threads {
+impl Writing for (Writers, Beside) {
     fn is_done(&mut self) -> Result<bool, String> {
-        Ok(self.writers.are_done())
+        Ok(self.0.are_done())
     }
 
     fn end(self: Box<Self>) -> Result<(Written, Facts), String> {
-        Ok((self.writers.end()?, self.beside.end()?))
+        Ok((self.0.end()?, self.1.end()?))
     }
 }
 
@@ -247,8 +241,7 @@ impl<'a> Run<'a> {
         Ok(fleet)
     }
 
-    /// Writes at full speed what fills the sockets of watchers that never read; and waits until it has arrived at the
-    /// others.
+    /// Writes at full speed what fills the sockets of watchers that never read, and waits until the others have it.
     fn fill(&mut self, fleet: &mut Fleet) -> Result<Written, String> {
         let writes = self.args.mixture.fill_bytes.div_ceil(self.object_bytes.max(1)) as u64;
         if writes == 0 {
@@ -279,7 +272,7 @@ impl<'a> Run<'a> {
 
     pub(crate) fn write(&self, span: Span, before: &Written) -> Result<Box<dyn Writing>, String> {
         let beside = Beside::start(self.args, &self.target, &self.recipe, span);
-        Ok(Box::new(Threads { writers: self.start_writers(&before.finals, span, u64::MAX), beside }))
+        Ok(Box::new((self.start_writers(&before.finals, span, u64::MAX), beside)))
     }
 
     /// Writers that go on after the numbers of `before`. Without a measured moment: as fast as it goes.

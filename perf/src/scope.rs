@@ -1,6 +1,5 @@
-//! What one group of watchers watches: a namespace, perhaps narrowed by selectors, and which of the run's objects that
-//! covers. Which ones is learned from a LIST with the same selectors, so the expected deliveries are exact without
-//! evaluating a selector here.
+//! What one group of watchers watches: a namespace, perhaps narrowed by selectors, and which of the run's objects that covers, as
+//! learned from a LIST with the same selectors: so what is expected is exact, and no selector is evaluated here.
 
 use crate::ledger::Due;
 use crate::media::Media;

@@ -1,6 +1,5 @@
-//! What watchers that never read cost those that do, and what hostile clients ([`crate::hostile`]) cost them. Two states take
-//! turns: the healthy ones alone, and the same number of them among others whose sockets fill up. Each half is one run of
-//! [`fanout`]: the healthy are held to account as there, and those that never read are outside of it.
+//! What watchers that never read cost those that do, and what hostile clients ([`crate::hostile`]) cost them. Two states take turns:
+//! the healthy ones alone, and as many of them among the others. Each is one run of [`fanout`], which leaves the others out.
 
 use crate::fanout;
 use crate::floor;

@@ -1,6 +1,5 @@
-//! The stamp that every written object carries in `data.stamp`: which run, which object, which write of that object, and
-//! when that write was meant to be sent. Its text has a fixed width, so the writer patches it in place and every object of
-//! a run has the same size.
+//! The stamp that every written object carries: which write of which object of which run, and when it was meant to be sent. Its
+//! text has a fixed width, so the writer patches it in place and every object of a run has the same size.
 
 /// `RRRRRRRRRRRRRRRR.OOOOOOOO.SSSSSSSSSS.TTTTTTTTTTTTTTTTTTTT`: run in hex, the rest in decimal.
 pub(crate) const STAMP_BYTES: usize = 16 + 1 + 8 + 1 + 10 + 1 + 20;

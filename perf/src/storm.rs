@@ -1,10 +1,7 @@
-//! Storms: all watchers lose their connections at one moment and come back at once; or many clients list everything at
-//! once. Writes go on meanwhile, and some watchers keep their connections: what the storm costs them is the question.
-//!
-//! The ones that stay are a fleet of their own. Those that storm run at a lower priority than these and the writers, so that
-//! the generator's own trouble is not taken for the server's. Their latencies are kept by windows: before a storm, during it, and
-//! for a moment after it. Every watcher has one account over all its connections, so what is lost or comes twice over a
-//! cut is found as everywhere.
+//! Storms: all watchers lose their connections at one moment and come back at once; or many clients list everything at once. Writes
+//! go on meanwhile, and some watchers keep their connections: what the storm costs them is the question. They are a fleet of
+//! their own, and the others run at a lower priority, so that the generator's own trouble is not taken for the server's.
+//! Latencies are kept by windows. Every watcher has one account over all its connections: what is lost over a cut is found.
 
 use crate::clock::{nanos, now_ns};
 use crate::fleet::Fleet;
@@ -257,8 +254,7 @@ impl Run<'_> {
     }
 }
 
-/// Puts all lanes of one cut together: the times since the first of them began. `before`: the counts since the run began
-/// that the round starts with.
+/// Puts all lanes of one cut together. `before`: the counts since the run began that the round starts with.
 fn keep_cut(record: &mut Record, lanes: &[StormFound], before: &mut [u64; 5]) {
     let began_ns = lanes.iter().map(|lane| lane.began_ns).min().unwrap_or(0);
     let last = |of: fn(&StormFound) -> u64| lanes.iter().map(of).max().unwrap_or(0).saturating_sub(began_ns);

@@ -1,5 +1,5 @@
-//! Runs of several states side by side, taken in turns: of each value the median of the rounds with the least and the
-//! most, and its ratio to one of the states, round by round, so that what disturbs a minute disturbs both.
+//! Runs of several states, taken in turns: of each value the median of the rounds with the least and the most, and its ratio to one
+//! of the states, round by round, so that what disturbs a minute disturbs both.
 
 use crate::record::{Facts, Record, facts_of};
 use crate::units::{Unit, words_of};

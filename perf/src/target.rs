@@ -1,5 +1,4 @@
-//! What a run loads: the server's address and process, who calls, the objects; and from options the plans of receiving
-//! processes. It opens no watch and writes nothing.
+//! What a run loads: the server, who calls, the objects; and the plans of receiving processes. It opens no watch and writes nothing.
 
 use crate::clock::SECOND_NS;
 use crate::http::{Caller, Connection};

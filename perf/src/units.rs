@@ -1,5 +1,4 @@
-//! Values as a person reads them in a report. The end of a name says what its number counts: that is the unit, and the rest
-//! of the name is words.
+//! Values as a person reads them: the end of a name says the unit of its number, and the rest of the name is words.
 
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -113,8 +112,7 @@ pub(crate) fn words_of(name: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// `Latency p50 4.32 µs  p90 5.10 µs`: the named values that are known. What two names next to each other begin with is
-/// said once.
+/// `Latency p50 4.32 µs  p90 5.10 µs`: the values that are known. What two names next to each other begin with is said once.
 pub(crate) fn say(names: &str, values: &Map<String, Value>) -> String {
     let (mut parts, mut before) = (Vec::new(), String::new());
     for name in names.split_whitespace() {

@@ -86,8 +86,7 @@ fn is_at(end: SocketAddr, address: SocketAddr) -> bool {
     end.port() == address.port() && end.ip().to_canonical() == address.ip().to_canonical()
 }
 
-/// Connections of this machine that came while the queue of their listener was full: the kernel dropped their SYN, and the
-/// client sends another one second later.
+/// Connections that came while the queue of their listener was full: the client sends its SYN again one second later.
 pub(crate) fn listen_overflows() -> Option<u64> {
     parse_netstat(&fs::read_to_string("/proc/net/netstat").ok()?, "TcpExt:", "ListenOverflows")
 }

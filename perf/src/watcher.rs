@@ -1,5 +1,5 @@
-//! One watch from the client's side: a socket, how far its response is, and its account. No thread, no buffer while no
-//! event is half received, no allocation per event; about 120 bytes and four bytes an object.
+//! One watch from the client's side: a socket, how far its response is, and its account. No buffer while no event is half received,
+//! no allocation an event; about 120 bytes and four bytes an object.
 
 use crate::event::{Event, Kind};
 use crate::http::{Part, Refusal, Responses};
@@ -216,10 +216,8 @@ impl Watcher {
                 seen.count(|seen| &mut seen.duplicated, || format!("revision {revision} came again"));
             }
             Ordering::Less => {
-                seen.count(
-                    |seen| &mut seen.out_of_order,
-                    || format!("revision {revision} came after {before}"),
-                );
+                let late = || format!("revision {revision} came after {before}");
+                seen.count(|seen| &mut seen.out_of_order, late);
             }
         }
     }
@@ -229,11 +227,8 @@ impl Watcher {
         let Some(stamp) = event.stamp.filter(|stamp| stamp.run == lane.run) else {
             seen.foreign += 1;
             if !self.account.advance(revision).is_gt() {
-                seen.count_line(
-                    |seen| &mut seen.out_of_order,
-                    "an event of another writer out of order",
-                    line,
-                );
+                let what = "an event of another writer out of order";
+                seen.count_line(|seen| &mut seen.out_of_order, what, line);
             }
             return;
         };

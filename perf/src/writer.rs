@@ -1,6 +1,6 @@
-//! One connection that writes: PUTs at a rate (open loop: each has the moment at which it was meant to be sent, and a
-//! stall of the server does not move it), or as fast as the connection goes. Requests are pipelined up to a depth, so
-//! that a slow reply does not hold the next write back. A writer owns its objects: their sequence numbers are its own.
+//! One connection that writes: PUTs at a rate (open loop: each has the moment at which it was meant to be sent, whatever the server
+//! does), or as fast as it goes. Requests are pipelined, so that a slow reply does not hold the next write back. A writer owns its
+//! objects: their sequence numbers are its own.
 
 use crate::clock::{nanos, now_ns, sleep_until, timeout};
 use crate::http::{Replies, excerpt};

@@ -1,5 +1,4 @@
-//! The floor beside a run: measured right after it, with the same watchers, bytes, rate and events per write, and put
-//! into the run's record with the ratios to it.
+//! The floor beside a run: measured right after it, with the same watchers, bytes, rate and events per write.
 
 use super::{Ask, CPU, Size, measure_all};
 use crate::options::{Load, Mixture, Mode, Rate};

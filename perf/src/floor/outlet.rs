@@ -105,12 +105,12 @@ mod tests {
                 },
             );
             took.sort_by_key(|&(at, _)| at);
-            assert!(took.into_iter().eq([13, 13, 13, 8, 10].map(Ok).into_iter().enumerate()), "{mode}");
+            assert!(took.into_iter().eq([13, 13, 13, 8, 10].map(Ok).into_iter().enumerate()), "{mode:?}");
             drop(outlet);
             for (their, rest) in theirs.iter_mut().zip(["0123456789", "", "23456789"]) {
                 let mut text = String::new();
                 their.read_to_string(&mut text).expect("text");
-                assert_eq!(text, format!("one two three{rest}"), "{mode}");
+                assert_eq!(text, format!("one two three{rest}"), "{mode:?}");
             }
         }
     }
@@ -126,8 +126,8 @@ mod tests {
             while took.last() != Some(&(0, Err(Errno::AGAIN))) {
                 outlet.sweep(&[0], &batch, |at, outcome| took.push((at, outcome)));
             }
-            assert!(took[0].1.is_ok_and(|taken| taken > 0 && taken < 16 << 20), "{mode}: {took:?}");
-            outlet.sweep(&[1], &batch, |_, outcome| assert_eq!(outcome, Err(Errno::PIPE), "{mode}"));
+            assert!(took[0].1.is_ok_and(|taken| taken > 0 && taken < 16 << 20), "{mode:?}: {took:?}");
+            outlet.sweep(&[1], &batch, |_, outcome| assert_eq!(outcome, Err(Errno::PIPE), "{mode:?}"));
         }
     }
 }

@@ -66,10 +66,7 @@ impl Ring {
         })
     }
 
-    /// A ring that is set up so and not otherwise, for comparisons.
-    ///
-    /// # Errors
-    /// This kernel has no such ring.
+    /// A ring that is set up so and not otherwise, for comparisons. An error: this kernel has no such ring.
     pub fn with(setup: Setup, sockets: &[RawFd]) -> io::Result<Self> {
         let (ring, registered) = (setup.build()?, setup == Setup::DeferredRegistered);
         if registered {

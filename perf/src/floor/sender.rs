@@ -1,8 +1,6 @@
-//! The floor-sender: a process that does the least that fan-out needs. It accepts connections, answers each request
-//! with the same head, and hands prepared events to all of them. No store, no HTTP parser, no list, one thread.
-//!
-//! What a socket does not take of a batch is kept for it, with all that comes after: so nothing is lost or repeated, and the
-//! watchers' accounts hold as with a real server.
+//! The floor-sender: a process that does the least that fan-out needs. It accepts connections, answers each request with the same
+//! head, and hands prepared events to all of them. What a socket does not take is kept for it, with all that comes after: so
+//! nothing is lost or repeated, and the watchers' accounts hold as with a real server.
 
 use super::log::Log;
 use super::message::{Answer, Order, Prepare};

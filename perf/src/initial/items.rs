@@ -1,5 +1,4 @@
-//! Takes the JSON of a list apart while it arrives: one item after the other, and what is left without them. A list may
-//! have hundreds of MiB; what is held is one item.
+//! Takes the JSON of a list, which may have hundreds of MiB, apart while it arrives: what is held is one item.
 
 use memchr::memchr2;
 

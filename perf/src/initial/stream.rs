@@ -1,5 +1,4 @@
-//! One client that asked for everything: what it got, and whether that is every object once and then the mark. It knows no
-//! socket and no clock.
+//! One client that asked for everything: whether it got every object once and then the mark. It knows no socket and no clock.
 
 use super::items::Items;
 use crate::event::{Event, Kind};
@@ -219,8 +218,7 @@ mod tests {
             .into_bytes()
     }
 
-    /// Feeds a chunked response with this body in pieces of every size up to 40; gives what was wrong, without the words, and
-    /// the last outcome.
+    /// Feeds a chunked response in pieces of every size up to 40; gives what was found, without the words, and the last outcome.
     fn feed(body: &[u8], coding: &str, list: bool, objects: u32) -> (Found, Result<bool, Refusal>) {
         let mut response =
             format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{coding}\r\n").into_bytes();

@@ -1,9 +1,7 @@
-//! All watches of a lane lose their connections at one moment and return, each after the last event that it saw.
-//!
-//! A watch is *answered* when its response head came. It has *caught up* when it has got an event of a write that was
-//! meant to be sent after that head: events come in order, so nothing older is missing, and it does not live on what was
-//! kept for it any more. So the time to catch up ends with the next write, and is late by one interval of the writes at
-//! most. An attempt that fails before the answer is counted and made again; a 410 is not.
+//! All watches of a lane lose their connections at one moment and return, each after the last event that it saw. A watch is
+//! *answered* when its response head came. It has *caught up* when it has got an event of a write that was meant to be sent after
+//! that head: events come in order, so nothing older is missing. So the time to catch up ends with the next write, late by one
+//! interval of the writes at most. An attempt that fails before the answer is counted and made again; a 410 is not.
 
 use super::{BUSY_NS, Lane};
 use crate::clock::{SECOND_NS, now_ns};

@@ -125,8 +125,7 @@ impl fmt::Display for BadOption {
     }
 }
 
-/// Every command with its own defaults. An option that means nothing to a scenario loses its name and is not shown: then
-/// clap refuses it as unknown.
+/// Every command with its own defaults. An option that means nothing to a scenario loses its name: clap refuses it as unknown.
 pub(super) fn command() -> clap::Command {
     let mut command = CommandLine::command().arg_required_else_help(true);
     for (name, defaults, without) in ADAPTED {

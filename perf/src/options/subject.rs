@@ -1,6 +1,6 @@
 //! What can be compared, as it is written on the command line.
 
-use super::Mode;
+use super::{Mode, value_name};
 use crate::endpoint::Server;
 use clap::ValueEnum;
 use std::fmt;
@@ -76,7 +76,7 @@ impl fmt::Display for Subject {
             Self::Etcd(etcd) => write!(out, "etcd:{etcd}"),
             Self::Protobuf(server) => write!(out, "protobuf:{server}"),
             Self::Floor(None) => out.write_str("floor"),
-            Self::Floor(Some(mode)) => write!(out, "floor:{mode}"),
+            Self::Floor(Some(mode)) => write!(out, "floor:{}", value_name(mode)),
             Self::Command(words) => out.write_str(&words.join(" ")),
         }
     }

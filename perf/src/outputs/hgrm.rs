@@ -1,6 +1,5 @@
-//! A distribution as HdrHistogram's tools write and read it (`outputPercentileDistribution`, the `.hgrm` of its plotter
-//! and of wrk2): value, percentile, how many are not above it, and 1/(1-percentile) for a log axis. Values are in
-//! milliseconds, as its plotter assumes; the last line says so, as a comment that readers pass over.
+//! A distribution as HdrHistogram's tools write and read it (`outputPercentileDistribution`): value in ms, percentile, how many are
+//! not above it, and 1/(1-percentile) for a log axis. The last line says the unit, as a comment that readers pass over.
 
 use crate::latency::Latency;
 use std::fmt::Write;

@@ -1,5 +1,4 @@
-//! Which plots a group gets: latency percentiles, values over the number of watchers, and the series of a round. It
-//! turns records into points; how they look is [`Plot`]'s.
+//! Which plots a group gets, and their points: latency percentiles, values over the number of watchers, the series of a round.
 
 use super::draw::{Line, Over, Plot, Point};
 use super::group::{Group, Subject, groups};

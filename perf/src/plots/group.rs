@@ -1,5 +1,4 @@
-//! Records that can be compared: the same scenario, size and rate. In a group every subject has its runs by number of
-//! watchers, and every value its median with the least and the most of the rounds.
+//! Records that can be compared: the same scenario, size and rate. Every subject has its runs by number of watchers.
 
 use crate::record::Record;
 use crate::table::Spread;

@@ -1,5 +1,4 @@
-//! `compare`: servers that run, servers that it starts, and the floor, in turns; and what becomes of the rest when one of
-//! them fails.
+//! `compare`: servers that run, servers that it starts, and the floor, in turns; and one that fails among them.
 
 use crate::mock::{self, Mischief};
 use crate::{Ran, fresh, revcast_perf, values};
