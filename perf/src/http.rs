@@ -266,15 +266,30 @@ impl Connection {
         outcome.map(|status| (status, self.replies.body()))
     }
 
-    /// The body of what `path` is; another status than 200 is an error.
-    pub(crate) fn get(&mut self, path: &str) -> Result<&[u8], String> {
-        match self.call("GET", path, None) {
-            Ok((200, body)) => Ok(body),
-            Ok((status, body)) => {
-                Err(format!("the server answered GET {path} with {status}: {}", excerpt(body)))
-            }
-            Err(fault) => Err(format!("GET {path}: {fault}")),
+    /// Gives the status of the answer; one that is neither 2xx nor among `others` is an error.
+    pub(crate) fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Option<&[u8]>,
+        others: &[u16],
+    ) -> Result<u16, String> {
+        let outcome = self.call(method, path, body);
+        let (status, answer) = outcome.map_err(|fault| format!("{method} {path}: {fault}"))?;
+        if (200..300).contains(&status) || others.contains(&status) {
+            return Ok(status);
         }
+        Err(format!("the server answered {method} {path} with {status}: {}", excerpt(answer)))
+    }
+
+    pub(crate) fn get(&mut self, path: &str) -> Result<&[u8], String> {
+        self.ask("GET", path, None, &[])?;
+        Ok(self.body())
+    }
+
+    /// Of the last answer.
+    pub(crate) fn body(&self) -> &[u8] {
+        self.replies.body()
     }
 
     fn attempt(&mut self, method: &str, path: &str, body: Option<&[u8]>) -> io::Result<u16> {

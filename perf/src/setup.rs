@@ -3,7 +3,7 @@
 //! namespace ten see all of it, four one half by label, three one object by name, two metadata alone and one a Table.
 
 use crate::endpoint::{encode, selected};
-use crate::http::{Connection, excerpt};
+use crate::http::Connection;
 use crate::media::Media;
 use crate::object::{Recipe, name_of, place_of};
 use crate::scope::Scope;
@@ -53,7 +53,7 @@ pub(crate) fn create_objects_anew(
     for namespace in &recipe.namespaces {
         let path = format!("{}?labelSelector=app%3Drevcast-perf", recipe.resource.collection(namespace));
         // 404: there is no such namespace yet.
-        call(&mut server, "DELETE", &path, b"{}", &[404])?;
+        server.ask("DELETE", &path, Some(b"{}"), &[404])?;
     }
     create_objects(target, recipe, size_bytes, connections)
 }
@@ -62,18 +62,20 @@ fn store(server: &mut Connection, recipe: &Recipe, object: u32) -> Result<usize,
     let body = recipe.body_of(object);
     let namespace = recipe.namespace_of(object);
     let collection = recipe.resource.collection(namespace);
-    let (mut status, mut kept) = call(server, "POST", &collection, body.bytes(), &[404, 409])?;
+    let body = Some(body.bytes());
+    let mut status = server.ask("POST", &collection, body, &[404, 409])?;
     if status == 404 {
         let wanted =
             format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{namespace}"}}}}"#);
         // 409: it is there, so the 404 meant something else, which the next answer will say.
-        call(server, "POST", "/api/v1/namespaces", wanted.as_bytes(), &[409])?;
-        (status, kept) = call(server, "POST", &collection, body.bytes(), &[409])?;
+        server.ask("POST", "/api/v1/namespaces", Some(wanted.as_bytes()), &[409])?;
+        status = server.ask("POST", &collection, body, &[409])?;
     }
     if status == 409 {
-        (_, kept) = call(server, "PUT", &recipe.path_of(object), body.bytes(), &[])?;
+        server.ask("PUT", &recipe.path_of(object), body, &[])?;
     }
-    let object_kept: Value = serde_json::from_slice(&kept)
+    let kept = server.body();
+    let object_kept: Value = serde_json::from_slice(kept)
         .map_err(|fault| format!("the server's answer to a write is not JSON: {fault}"))?;
     let stamp = object_kept.pointer(recipe.stamp_pointer()).and_then(Value::as_str);
     let stamp = stamp.and_then(|text| Stamp::parse(text.as_bytes()));
@@ -84,25 +86,6 @@ fn store(server: &mut Connection, recipe: &Recipe, object: u32) -> Result<usize,
         ));
     }
     Ok(kept.len())
-}
-
-/// A status that is neither 2xx nor one of `others` is an error.
-fn call(
-    server: &mut Connection,
-    method: &str,
-    path: &str,
-    body: &[u8],
-    others: &[u16],
-) -> Result<(u16, Vec<u8>), String> {
-    match server.call(method, path, Some(body)) {
-        Ok((status, kept)) if (200..300).contains(&status) || others.contains(&status) => {
-            Ok((status, kept.to_vec()))
-        }
-        Ok((status, kept)) => {
-            Err(format!("the server answered {method} {path} with {status}: {}", excerpt(kept)))
-        }
-        Err(fault) => Err(format!("{method} {path}: {fault}")),
-    }
 }
 
 /// Lists every scope: one a namespace, or one an object of it when a selector has the placeholder.

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use walkdir::WalkDir;
 
 /// Endings of files with records, in a folder. A file that is named itself may have any.
 const ENDINGS: [&str; 3] = ["json", "jsonl", "ndjson"];
@@ -19,14 +20,20 @@ pub(super) struct Found {
 pub(super) fn collect(paths: &[PathBuf]) -> Found {
     let mut found = Found::default();
     for path in paths {
-        if path.is_dir() {
-            let before = found.records.len() + found.faults.len();
-            walk(path, &mut found);
-            if found.records.len() + found.faults.len() == before {
-                found.faults.push(format!("{}: there is no record in this folder", path.display()));
+        let before = found.records.len() + found.faults.len();
+        for entry in WalkDir::new(path).sort_by_file_name() {
+            match entry {
+                Ok(entry)
+                    if !entry.file_type().is_dir() && (entry.depth() == 0 || is_known(entry.path())) =>
+                {
+                    read(entry.path(), &mut found);
+                }
+                Ok(_) => {}
+                Err(fault) => found.faults.push(fault.to_string()),
             }
-        } else {
-            read(path, &mut found);
+        }
+        if found.records.len() + found.faults.len() == before {
+            found.faults.push(format!("{}: there is no record in this folder", path.display()));
         }
     }
     found.records.sort_by_key(|record| (record.began_unix_seconds, record.round));
@@ -43,22 +50,8 @@ pub(super) fn collect(paths: &[PathBuf]) -> Found {
     found
 }
 
-/// A folder and those below it, by name; links to folders are not followed.
-fn walk(folder: &Path, found: &mut Found) {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(fault) => return found.faults.push(format!("{}: {fault}", folder.display())),
-    };
-    let mut entries: Vec<_> = entries.flatten().collect();
-    entries.sort_by_key(fs::DirEntry::file_name);
-    for entry in entries {
-        let path = entry.path();
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            walk(&path, found);
-        } else if path.extension().is_some_and(|end| ENDINGS.iter().any(|known| end == *known)) {
-            read(&path, found);
-        }
-    }
+fn is_known(path: &Path) -> bool {
+    path.extension().is_some_and(|end| ENDINGS.iter().any(|known| end == *known))
 }
 
 /// One file: a record, a `--json` report with records in it, or either of them a line.
