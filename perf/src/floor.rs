@@ -3,7 +3,6 @@
 
 mod beside;
 mod log;
-mod message;
 mod outlet;
 pub mod ring;
 pub(crate) mod sender;
@@ -13,16 +12,16 @@ pub(crate) use log::Size;
 
 use crate::child::Helper;
 use crate::clock::nanos;
+use crate::ledger::Scope;
 use crate::media::Media;
 use crate::options::{BadOption, Load, Mode, value_name};
 use crate::pace::Gate;
 use crate::process::{check_descriptors, raise_nofile};
 use crate::record::{Facts, Record};
 use crate::run::{Run, Writing};
-use crate::scope::Scope;
 use crate::target::{Target, Trouble};
 use crate::writer::Written;
-use message::{Answer, Order, Prepare};
+use sender::{Answer, Order, Prepare};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;

@@ -3,12 +3,12 @@
 //! opens all, waits, closes all, and looks whether the memory comes back.
 
 use crate::clock::{nanos, now_ns};
+use crate::ledger::Scope;
 use crate::message::Command;
 use crate::options::{Idle, Load};
 use crate::record::Record;
 use crate::report::Report;
 use crate::run::Run;
-use crate::scope::Scope;
 use crate::table::Table;
 use crate::tally::Tally;
 use crate::target::{Trouble, used};

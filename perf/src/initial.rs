@@ -2,7 +2,6 @@
 //! all requests leave together, and each answer is checked: every object once, and the mark that ends the initial events behind
 //! them, not older than any (KEP-3157). A client that has everything keeps its watch open until the last one has.
 
-mod items;
 mod stream;
 
 use crate::clock::{nanos, now_ns, timeout};

@@ -3,13 +3,13 @@
 //! due to exactly one. What the watchers add to a write is the difference to the first.
 
 use crate::endpoint::selected;
+use crate::ledger::Scope;
 use crate::media::Media;
 use crate::object::{Recipe, name_of, node_of};
 use crate::options::{By, Interests, Load, Rate};
 use crate::record::Record;
 use crate::report::{Report, WRONGS};
 use crate::run::Run;
-use crate::scope::Scope;
 use crate::setup;
 use crate::table::{Table, set_difference, states_of, take_turns};
 use crate::target::{Target, Trouble, list};

@@ -2,8 +2,8 @@
 //! a third writes to etcd itself; every write is one revision, by which the two arrivals are matched: the same event in the same
 //! moment of the same machine.
 
+use crate::bridge::Store;
 use crate::clock::{nanos, now_ns, sleep_until};
-use crate::etcd::Store;
 use crate::event::{Event, Kind};
 use crate::http::{Caller, Part, Responses};
 use crate::options::Lag;

@@ -17,8 +17,6 @@ pub mod chunked;
 mod clock;
 mod compare;
 mod endpoint;
-#[cfg(feature = "etcd")]
-mod etcd;
 mod event;
 mod fanout;
 mod fleet;
@@ -47,7 +45,6 @@ mod progress;
 mod record;
 mod report;
 mod run;
-mod scope;
 mod setup;
 mod slow;
 mod stamp;

@@ -2,8 +2,8 @@
 
 use crate::http::Caller;
 use crate::latency::Latency;
+use crate::ledger::Scope;
 use crate::options::{Mixture, deaf_among};
-use crate::scope::Scope;
 use crate::tally::sums;
 use crate::tally::{Seen, Tally};
 use serde::{Deserialize, Serialize};

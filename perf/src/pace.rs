@@ -2,8 +2,8 @@
 //! goes as fast as the watchers take it, and what is in flight at the end is bounded. Writers ask the [`Gate`] before every
 //! write; the coordinator raises it with every report of the lanes.
 
+use crate::ledger::Scope;
 use crate::options::{Load, Rate, deaf_among};
-use crate::scope::Scope;
 use crate::units::whole;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,11 +1,10 @@
 //! `report`: plots and tables of records, as one page without script, network or font; or one plot of fan-out beside the floor.
-//! It reads from the top: [`collect`] (files) → [`group`] (what can be compared) → [`chart`] (points) → [`draw`] (SVG) →
+//! It reads from the top: [`collect`] (files) → [`chart`] (groups and points) → [`draw`] (SVG) →
 //! [`page`] with its tables. It never measures, and never changes a record.
 
 mod chart;
 mod collect;
 mod draw;
-mod group;
 mod page;
 #[cfg(test)]
 mod tests;

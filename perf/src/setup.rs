@@ -4,9 +4,9 @@
 
 use crate::endpoint::{encode, selected};
 use crate::http::Connection;
+use crate::ledger::Scope;
 use crate::media::Media;
 use crate::object::{Recipe, name_of, place_of};
-use crate::scope::Scope;
 use crate::stamp::Stamp;
 use crate::target::{Target, list};
 use serde_json::Value;

@@ -2,13 +2,13 @@
 
 use crate::clock::SECOND_NS;
 use crate::http::{Caller, Connection};
+use crate::ledger::Scope;
 use crate::message::Plan;
 use crate::object::Recipe;
 use crate::options::{BadOption, Load, Rate, value_name};
 use crate::pace::REPORT_NS;
 use crate::process::{check_descriptors, cpu_count, pin, raise_nofile};
 use crate::record::Record;
-use crate::scope::Scope;
 use crate::stamp::decimal;
 use crate::usage;
 use fastrand::Rng;

@@ -3,16 +3,18 @@
 //! nothing is lost or repeated, and the watchers' accounts hold as with a real server.
 
 use super::log::Log;
-use super::message::{Answer, Order, Prepare};
 use super::outlet::Outlet;
 use crate::child::{messages, send};
 use crate::clock::{now_ns, timeout};
+use crate::object::Recipe;
+use crate::options::Mode;
 use crate::process::pin_to;
 use crate::writer::{Span, Written};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -21,6 +23,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Prepare {
+    pub(crate) mode: Mode,
+    /// Where to run; empty: anywhere.
+    pub(crate) cpus: Vec<usize>,
+    /// So many connections come, each with one request.
+    pub(crate) watchers: u32,
+    pub(crate) recipe: Recipe,
+    /// Between two events; 0: as fast as it goes.
+    pub(crate) interval_ns: u64,
+    pub(crate) events_per_write: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    Prepare(Prepare),
+    /// Events that there may be in all by now: the watchers got most of those before. `u64::MAX`: they follow a clock.
+    Allow(u64),
+    /// All watchers are answered. The end of the pipe is the end of the sender.
+    Begin(Span),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Listening(u16),
+    /// The way that is used is not quite the one that was asked for.
+    Note(String),
+    /// No more events come; those that are late are still being sent. With the writes that a socket took in part or not at all.
+    Made(Box<Written>, u64),
+    Failed(String),
+}
 
 const HEAD: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";

@@ -1,7 +1,6 @@
 //! The page: a section a group, with the plots, the tables, and the conditions under which all was measured.
 
-use super::chart::plots;
-use super::group::{Group, Subject, groups};
+use super::chart::{Group, Subject, groups, plots};
 use crate::record::Record;
 use crate::table::{Spread, Table};
 use crate::units::{Unit, digits, words_of};

@@ -1,7 +1,6 @@
 //! Groups, plots, tables and the page of a few records.
 
-use super::chart::{fanout, plots};
-use super::group::groups;
+use super::chart::{fanout, groups, plots};
 use super::page::html;
 use super::page::tables;
 
