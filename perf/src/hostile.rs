@@ -20,7 +20,6 @@ const ROUND_NS: u64 = SECOND_NS;
 const GROUPS: usize = 50;
 /// A server that is out of everything may not answer at all.
 const CONNECT_WITHIN: Duration = Duration::from_millis(200);
-/// Between two tries to write what was refused.
 const AGAIN: Duration = Duration::from_millis(100);
 /// One object of a burst, in bytes, and how many different ones there are.
 const BURST_OBJECT_BYTES: usize = 16 << 10;

@@ -44,7 +44,6 @@ impl Body {
     }
 }
 
-/// Status and framing of a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     pub status: u16,
@@ -97,7 +96,6 @@ pub(crate) enum Part<'a> {
     End(Head),
 }
 
-/// Why there are no more events or items.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The server answered with another status than 200, and in these words.

@@ -35,7 +35,6 @@ const IDLE_NS: u64 = 20_000_000;
 const BUSY_NS: u64 = 1_000_000;
 const HUNG_UP: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
-/// Moments at equal distances.
 struct Beat {
     next_ns: u64,
     interval_ns: u64,
@@ -73,7 +72,6 @@ pub(crate) struct Lane {
     established: usize,
     next_report_ns: u64,
     next_latency_ns: u64,
-    /// Picks watchers that leave and return, and when they do.
     random: Rng,
     churn: Option<Beat>,
     /// A cut to come, and the storm that follows it.

@@ -5,7 +5,6 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 
-/// Latencies above one hour count as one hour.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
 const LOWEST_NS: u64 = 1_000;
 

@@ -20,7 +20,6 @@ pub(crate) enum Media {
 const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 const LENGTH_BYTES: usize = 4;
 
-/// The forms in which whole objects can be watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Encoding {

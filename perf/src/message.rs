@@ -57,7 +57,6 @@ pub(crate) struct Cut {
 }
 
 sums! {
-    /// What came of a cut, as a record names it.
     StormCounts {
         cut,
         attempts,
@@ -68,7 +67,6 @@ sums! {
     }
 }
 
-/// What came of a cut, in one lane.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct StormFound {
     pub(crate) counts: StormCounts,

@@ -57,7 +57,6 @@ fn claim(folder: &Path, record: &Record) -> Result<(File, PathBuf), String> {
     Err(format!("{folder} holds {NUMBER_MAX} runs named {stem}: give --out another folder"))
 }
 
-/// A series: one row a second, columns that say their units, nothing where nothing was measured.
 fn table(series: &[Row]) -> io::Result<Vec<u8>> {
     let mut table = csv::Writer::from_writer(Vec::new());
     series.iter().try_for_each(|row| table.serialize(row))?;

@@ -16,7 +16,6 @@ pub(crate) fn raise_nofile() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Fails when more watchers are asked for than fit into so many processes.
 pub(crate) fn check_descriptors(watchers: u32, processes: u32, limit: u64) -> Result<(), BadOption> {
     let room = limit.saturating_sub(SPARE_DESCRIPTORS);
     let each = u64::from(watchers.div_ceil(processes));

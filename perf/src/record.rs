@@ -80,7 +80,6 @@ fn number(value: f64) -> Value {
     if exact { whole(value).into() } else { value.into() }
 }
 
-/// Of counts in several runs, by their names.
 pub(crate) fn sums<'a>(records: impl Iterator<Item = &'a Record> + Clone, names: &str) -> Facts {
     let sum = |name: &str| number(records.clone().map(|record| record.count(name)).sum());
     names.split_whitespace().map(|name| (name.to_owned(), sum(name))).collect()

@@ -197,7 +197,6 @@ pub(crate) fn client_cpu_ns(pids: impl IntoIterator<Item = u32>) -> Option<u64> 
     own.map(usage::cpu_ns).sum()
 }
 
-/// What was used between two readings of a counter.
 pub(crate) fn used(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     after.zip(before).map(|(after, before)| after.saturating_sub(before))
 }

@@ -255,6 +255,7 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chunked::tests::chunks;
     use crate::event::tests::line;
     use crate::stamp::Stamp;
 
@@ -283,13 +284,8 @@ mod tests {
 
     /// Feeds a chunked response in pieces of every size up to 40; gives what was found, without the words, and the last outcome.
     fn feed(body: &[u8], coding: &str, list: bool, objects: u32) -> (Found, Result<bool, Refusal>) {
-        let mut response =
-            format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{coding}\r\n").into_bytes();
-        for piece in body.chunks(50) {
-            response.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
-            response.extend_from_slice(&[piece, b"\r\n"].concat());
-        }
-        response.extend_from_slice(b"0\r\n\r\n");
+        let head = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{coding}\r\n");
+        let response = [head.as_bytes(), &chunks(body, 50), b"0\r\n\r\n"].concat();
         let wanted = Wanted { run: RUN, objects, list };
         let feed = |size| {
             let (mut stream, mut known) = (Stream::new(&wanted), Known::default());

@@ -1,6 +1,7 @@
 //! A watcher against recorded and made-up streams, cut at every byte.
 
 use super::*;
+use crate::chunked::tests::chunks;
 use crate::event::tests::{RECORDED, line};
 use crate::media::Media;
 use crate::packed::tests::frame;
@@ -36,12 +37,7 @@ fn stream(lines: &[String], chunk_bytes: usize) -> Vec<u8> {
 }
 
 fn response(body: &[u8], chunk_bytes: usize) -> Vec<u8> {
-    let mut bytes = HEAD.as_bytes().to_vec();
-    for chunk in body.chunks(chunk_bytes) {
-        bytes.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
-        bytes.extend_from_slice(&[chunk, b"\r\n"].concat());
-    }
-    bytes
+    [HEAD.as_bytes(), &chunks(body, chunk_bytes)].concat()
 }
 
 fn bookmark(revision: u64) -> String {
