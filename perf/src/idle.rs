@@ -48,7 +48,6 @@ pub(crate) fn run(args: &Idle) -> Result<Report, Trouble> {
 
 fn round(run: &mut Run<'_>, silence: Duration, scopes: &[Scope], number: u32) -> Result<Record, String> {
     let pid = run.target.server_pid;
-    let cpu_ns = || pid.and_then(usage::cpu_ns);
     let mut record = run.part("idle", number);
     let memory = |record: &mut Record, when: &str| {
         record.set(&format!("{when}_rss_bytes"), pid.and_then(usage::rss_bytes));
@@ -60,9 +59,9 @@ fn round(run: &mut Run<'_>, silence: Duration, scopes: &[Scope], number: u32) ->
     memory(&mut record, "opened");
     let from_ns = now_ns();
     fleet.tell_all(&Command::Measure { from_ns })?;
-    let cpu_before = cpu_ns();
+    let cpu_before = run.target.server_cpu_ns();
     run.wait_until(&mut fleet, from_ns + nanos(silence))?;
-    let (cpu_after, passed_ns) = (cpu_ns(), now_ns() - from_ns);
+    let (cpu_after, passed_ns) = (run.target.server_cpu_ns(), now_ns() - from_ns);
     memory(&mut record, "waited");
     record.set("opening_seconds", fleet.opening_seconds());
     record.set("silence_seconds", passed_ns as f64 / 1e9);

@@ -61,7 +61,8 @@ pub(crate) fn run(args: &Initial) -> Result<Report, Trouble> {
     let base = &args.base;
     let target = Target::prepare(base, base.watchers)?;
     let mut recipe = target.recipe(base, base.namespaces(), base.objects);
-    let object_bytes = setup::create_objects_anew(&target, &mut recipe, base.size_bytes, base.writers)?;
+    setup::delete_objects(&target, &recipe)?;
+    let object_bytes = setup::create_objects(&target, &mut recipe, base.size_bytes, base.writers)?;
     let mut record = target.record(base, "initial");
     if args.list {
         record.subject.push_str(", lists");

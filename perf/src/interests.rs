@@ -60,13 +60,14 @@ impl Setting<'_> {
         let base = &self.args.base;
         eprintln!("creating {} objects", digits(f64::from(self.recipe.objects())));
         let (target, recipe) = (&self.target, &mut self.recipe);
-        self.object_bytes = setup::create_objects_anew(target, recipe, base.size_bytes, 8)?;
+        setup::delete_objects(target, recipe)?;
+        self.object_bytes = setup::create_objects(target, recipe, base.size_bytes, 8)?;
         self.check_selectors()?;
         let first_rate = self.args.rates.first().copied().unwrap_or(Rate::Max);
         let smaller = self.args.sizes.iter().filter(|&&size| size < base.watchers);
-        let wanted = smaller.map(|&size| (size, first_rate));
-        let wanted = wanted.chain(self.args.rates.iter().map(|&rate| (base.watchers, rate)));
-        let stages: Vec<Stage> = wanted.map(|(interests, rate)| Stage { interests, rate }).collect();
+        let smaller = smaller.map(|&interests| Stage { interests, rate: first_rate });
+        let all = self.args.rates.iter().map(|&rate| Stage { interests: base.watchers, rate });
+        let stages: Vec<Stage> = smaller.chain(all).collect();
         let names: Vec<String> = stages.iter().flat_map(|stage| stage.states()).collect();
         let mut runs = take_turns(self.args.base.rounds, &names, |at, _| {
             self.measure(stages[at / 3], at % 3, &names[at]).map(Some)

@@ -42,20 +42,15 @@ pub(crate) fn create_objects(
     Ok(stored)
 }
 
-/// The same, in namespaces that keep no object of a former run.
-pub(crate) fn create_objects_anew(
-    target: &Target,
-    recipe: &mut Recipe,
-    size_bytes: usize,
-    connections: u32,
-) -> Result<usize, String> {
+/// Deletes the objects of former runs.
+pub(crate) fn delete_objects(target: &Target, recipe: &Recipe) -> Result<(), String> {
     let mut server = target.connect();
     for namespace in &recipe.namespaces {
         let path = format!("{}?labelSelector=app%3Drevcast-perf", recipe.resource.collection(namespace));
         // 404: there is no such namespace yet.
         server.ask("DELETE", &path, Some(b"{}"), &[404])?;
     }
-    create_objects(target, recipe, size_bytes, connections)
+    Ok(())
 }
 
 fn store(server: &mut Connection, recipe: &Recipe, object: u32) -> Result<usize, String> {

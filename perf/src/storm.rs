@@ -116,7 +116,8 @@ impl Run<'_> {
         let (base, target) = (&self.args.base, &self.target);
         eprintln!("creating {} objects", digits(f64::from(lists.objects)));
         let mut recipe = target.recipe(base, vec![format!("{}-lists", base.namespace)], lists.objects);
-        let bytes = setup::create_objects_anew(target, &mut recipe, base.size_bytes, 8)?;
+        setup::delete_objects(target, &recipe)?;
+        let bytes = setup::create_objects(target, &mut recipe, base.size_bytes, 8)?;
         Ok((recipe, bytes))
     }
 

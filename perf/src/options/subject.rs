@@ -25,7 +25,10 @@ impl Subject {
     /// The error is the mend.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if let Some(etcd) = text.strip_prefix("etcd:") {
-            return Self::parse_etcd(etcd);
+            #[cfg(feature = "etcd")]
+            return Self::parse(etcd)?.server("etcd").map(Self::Etcd);
+            #[cfg(not(feature = "etcd"))]
+            return Err(format!("{etcd} speaks etcd's protocol: build with --features etcd"));
         }
         if let Some(server) = text.strip_prefix("protobuf:") {
             return Self::parse(server)?.server("protobuf").map(Self::Protobuf);
@@ -55,16 +58,6 @@ impl Subject {
         let mend =
             || format!("give {before}:http://HOST:PORT, or {before}: and a command line with {PORT} in it");
         matches!(self, Self::Url(_) | Self::Command(_)).then(|| Box::new(self)).ok_or_else(mend)
-    }
-
-    #[cfg(feature = "etcd")]
-    fn parse_etcd(text: &str) -> Result<Self, String> {
-        Self::parse(text)?.server("etcd").map(Self::Etcd)
-    }
-
-    #[cfg(not(feature = "etcd"))]
-    fn parse_etcd(_text: &str) -> Result<Self, String> {
-        Err("it speaks etcd's protocol: build with --features etcd".to_owned())
     }
 }
 
