@@ -151,7 +151,7 @@ fn server(base: &Load) -> Result<Record, String> {
 #[cfg(feature = "etcd")]
 fn behind_bridge(etcd: &crate::endpoint::Server, base: &Load) -> Result<Record, String> {
     let address = etcd.resolve(base.anywhere).map_err(|fault| fault.to_string())?;
-    let server_pid = crate::usage::listener(address).filter(|_| address.ip().is_loopback());
+    let server_pid = crate::process::listener(address).filter(|_| address.ip().is_loopback());
     let bridge = crate::bridge::Bridge::start(etcd)?;
     server(&Load { server: bridge.server(), server_pid, ..base.clone() })
 }

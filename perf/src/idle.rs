@@ -6,13 +6,13 @@ use crate::clock::{nanos, now_ns};
 use crate::ledger::Scope;
 use crate::message::Command;
 use crate::options::{Idle, Load};
+use crate::process;
 use crate::record::Record;
 use crate::report::Report;
 use crate::run::Run;
 use crate::table::Table;
 use crate::tally::Tally;
 use crate::target::{Trouble, used};
-use crate::usage;
 use serde_json::json;
 use std::time::Duration;
 
@@ -50,8 +50,8 @@ fn round(run: &mut Run<'_>, silence: Duration, scopes: &[Scope], number: u32) ->
     let pid = run.target.server_pid;
     let mut record = run.part("idle", number);
     let memory = |record: &mut Record, when: &str| {
-        record.set(&format!("{when}_rss_bytes"), pid.and_then(usage::rss_bytes));
-        record.set(&format!("{when}_anon_bytes"), pid.and_then(usage::anon_bytes));
+        record.set(&format!("{when}_rss_bytes"), pid.and_then(process::rss_bytes));
+        record.set(&format!("{when}_anon_bytes"), pid.and_then(process::anon_bytes));
     };
     memory(&mut record, "before");
     let mut fleet = run.open(scopes)?;

@@ -53,7 +53,6 @@ mod table;
 mod tally;
 mod target;
 mod units;
-mod usage;
 mod watcher;
 mod writer;
 

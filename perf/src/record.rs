@@ -2,8 +2,8 @@
 //! `report` reads it. It never measures.
 
 use crate::latency::Latency;
+use crate::process::command_of;
 use crate::units::whole;
-use crate::usage::command_of;
 use procfs::{CpuInfo, Current};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};

@@ -15,7 +15,7 @@ use crate::tally::Tally;
 use crate::target::{Target, Trouble, client_cpu_ns, used};
 use crate::units::say;
 use crate::writer::{Order, Span, Writers, Written};
-use crate::{setup, usage};
+use crate::{process, setup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -35,7 +35,7 @@ struct Series {
 impl Series {
     fn new(server_pid: Option<u32>) -> Self {
         let now = now_ns();
-        let (due_ns, server_cpu_before_ns) = (now + SECOND_NS, server_pid.and_then(usage::cpu_ns));
+        let (due_ns, server_cpu_before_ns) = (now + SECOND_NS, server_pid.and_then(process::cpu_ns));
         Self { server_pid, began_ns: now, due_ns, before_ns: now, server_cpu_before_ns, ..Self::default() }
     }
 
@@ -55,8 +55,8 @@ impl Series {
             deliveries_per_second: delivered.saturating_sub(self.delivered_before) as f64 * 1e9 / passed_ns,
             latency_p99_ns: Some(recent.at(0.99)).filter(|_| !recent.is_empty()),
             server_cpu_share: used(self.server_cpu_before_ns, cpu_ns).map(|used| used as f64 / passed_ns),
-            server_rss_bytes: self.server_pid.and_then(usage::rss_bytes),
-            server_fds: self.server_pid.and_then(usage::open_fds),
+            server_rss_bytes: self.server_pid.and_then(process::rss_bytes),
+            server_fds: self.server_pid.and_then(process::open_fds),
         };
         (self.before_ns, self.due_ns) = (now, now + SECOND_NS);
         (self.delivered_before, self.server_cpu_before_ns) = (delivered, cpu_ns);
@@ -205,9 +205,9 @@ impl<'a> Run<'a> {
     fn keep_memory(&mut self) {
         let (record, target) = (&mut self.record, &self.target);
         record.set("server_rss_loaded_bytes", target.server_rss());
-        record.set("server_anon_loaded_bytes", target.server_pid.and_then(usage::anon_bytes));
+        record.set("server_anon_loaded_bytes", target.server_pid.and_then(process::anon_bytes));
         if self.args.mixture.deaf_percent > 0
-            && let Some(held) = usage::held(target.address)
+            && let Some(held) = process::held(target.address)
         {
             // Watchers that never read and that the server closed with bytes unsent: the kernel's table tells.
             record.set("deaf_closing", held.closing);

@@ -11,6 +11,7 @@ use crate::ledger::Scope;
 use crate::message::{Command, Cut, StormFound};
 use crate::object::Recipe;
 use crate::options::{Close, Initial, Lists, Load, Storm};
+use crate::process;
 use crate::record::{Record, facts_of};
 use crate::report::{Report, WRONGS};
 use crate::setup;
@@ -19,7 +20,6 @@ use crate::tally::Seen;
 use crate::target::{Target, Trouble, client_cpu_ns, gently, used};
 use crate::units::digits;
 use crate::units::say;
-use crate::usage;
 use crate::writer::{Order, Span, Writers, Written};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -144,7 +144,7 @@ impl Run<'_> {
         let scenario = if self.args.lists.is_some() { "storm-lists" } else { "storm" };
         let mut record = Record::new(scenario, &self.target.url(), round);
         let rss_before = self.target.rss_of_now_on();
-        let overflows = usage::listen_overflows();
+        let overflows = process::listen_overflows();
         let at_ns = now_ns() + LEAD_NS;
         live.tell_all(&Command::Window { from_ns: at_ns })?;
         let pids = match storming {
@@ -167,7 +167,7 @@ impl Run<'_> {
         live.tell_all(&Command::Window { from_ns: over_ns + LEAD_NS / 10 })?;
         let (server_after, own_after) = (self.target.server_cpu_ns(), client_cpu_ns(pids));
         self.target.keep_rss(rss_before, &mut record);
-        record.set("listen_overflows", used(overflows, usage::listen_overflows()));
+        record.set("listen_overflows", used(overflows, process::listen_overflows()));
         live.wait_until(over_ns + SETTLE_NS)?;
         // From the cut, or from the first request, to the end of it all.
         let lasted_ns = over_ns.saturating_sub(at_ns).max(1) as f64;

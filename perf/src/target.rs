@@ -7,10 +7,9 @@ use crate::message::Plan;
 use crate::object::Recipe;
 use crate::options::{BadOption, Load, Rate, value_name};
 use crate::pace::REPORT_NS;
-use crate::process::{check_descriptors, cpu_count, pin, raise_nofile};
+use crate::process::{self, check_descriptors, cpu_count, pin, raise_nofile};
 use crate::record::Record;
 use crate::stamp::decimal;
-use crate::usage;
 use fastrand::Rng;
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -49,8 +48,8 @@ impl Target {
             let mend = "only for a server on 127.0.0.1; omit it";
             return Err(BadOption::new("--sources", sources, mend).into());
         }
-        let server_pid = base.server_pid.or_else(|| usage::listener(address).filter(|_| local));
-        if let Some(pid) = base.server_pid.filter(|&pid| usage::cpu_ns(pid).is_none()) {
+        let server_pid = base.server_pid.or_else(|| process::listener(address).filter(|_| local));
+        if let Some(pid) = base.server_pid.filter(|&pid| process::cpu_ns(pid).is_none()) {
             return Err(BadOption::new("--server-pid", pid, "there is no such process").into());
         }
         let token = base.token_file.as_deref().map(read_token).transpose()?;
@@ -73,7 +72,7 @@ impl Target {
 
     /// The record of a run that begins now. Its subject is what `--subject` says, else the server's process, else its URL.
     pub(crate) fn record(&self, base: &Load, scenario: &str) -> Record {
-        let named = base.subject.clone().or_else(|| self.server_pid.and_then(usage::name_of));
+        let named = base.subject.clone().or_else(|| self.server_pid.and_then(process::name_of));
         let mut record = Record::new(scenario, &named.unwrap_or_else(|| self.url()), 1);
         record.set_server(self.server_pid, server_version(&mut self.connect()));
         record
@@ -81,13 +80,13 @@ impl Target {
 
     /// The server's resident memory; from now on the most of it is counted anew.
     pub(crate) fn rss_of_now_on(&self) -> Option<u64> {
-        self.server_pid.and_then(usage::forget_peak_rss);
+        self.server_pid.and_then(process::forget_peak_rss);
         self.server_rss()
     }
 
     pub(crate) fn keep_rss(&self, before: Option<u64>, record: &mut Record) {
         record.set("server_rss_before_bytes", before);
-        record.set("server_rss_peak_bytes", self.server_pid.and_then(usage::peak_rss_bytes).max(before));
+        record.set("server_rss_peak_bytes", self.server_pid.and_then(process::peak_rss_bytes).max(before));
     }
 
     pub(crate) fn describe(&self, record: &mut Record, recipe: &Recipe, base: &Load) {
@@ -108,11 +107,11 @@ impl Target {
     }
 
     pub(crate) fn server_cpu_ns(&self) -> Option<u64> {
-        self.server_pid.and_then(usage::cpu_ns)
+        self.server_pid.and_then(process::cpu_ns)
     }
 
     pub(crate) fn server_rss(&self) -> Option<u64> {
-        self.server_pid.and_then(usage::rss_bytes)
+        self.server_pid.and_then(process::rss_bytes)
     }
 
     /// One plan for each receiving process. `lasts`: no watch is needed longer.
@@ -194,7 +193,7 @@ pub(crate) fn gently<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Stri
 /// CPU time of this generator, ns: its own and that of its receiving processes.
 pub(crate) fn client_cpu_ns(pids: impl IntoIterator<Item = u32>) -> Option<u64> {
     let own = pids.into_iter().chain([std::process::id()]);
-    own.map(usage::cpu_ns).sum()
+    own.map(process::cpu_ns).sum()
 }
 
 pub(crate) fn used(before: Option<u64>, after: Option<u64>) -> Option<u64> {

@@ -2,10 +2,10 @@
 
 use super::{Ask, CPU, Size, measure_all};
 use crate::options::{Load, Mixture, Mode, Rate};
+use crate::process;
 use crate::record::Record;
 use crate::target::Trouble;
 use crate::units::whole;
-use crate::usage;
 use clap::ValueEnum;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -86,7 +86,7 @@ fn ask(args: &Load, record: &Record, modes: usize) -> Option<Ask> {
         size: Size::Frame(frame_bytes),
         events_per_write: events_per_write_of(args, record),
         // Empty: anywhere.
-        server_cpus: pid.and_then(usage::cpus_of).unwrap_or_default(),
+        server_cpus: pid.and_then(process::cpus_of).unwrap_or_default(),
     })
 }
 
