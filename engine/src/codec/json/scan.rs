@@ -230,9 +230,7 @@ pub(crate) fn compact(text: &[u8]) -> Vec<u8> {
 
 /// Whether `text`, JSON without space between its tokens, may have a number `-0`.
 pub(crate) fn may_have_negative_zero(text: &[u8]) -> bool {
-    text.windows(4).any(|bytes| {
-        matches!(bytes, [b':' | b',' | b'[', b'-', b'0', after] if matches!(after, b',' | b'}' | b']'))
-    })
+    text.windows(4).any(|bytes| matches!(bytes, [b':' | b',' | b'[', b'-', b'0', b',' | b'}' | b']']))
 }
 
 /// The same text with `0` for each number `-0`: Go reads an integer, which has no sign when it is zero.

@@ -103,10 +103,11 @@ fn flow_schemas_are_printed_as_recorded() {
     let path = line["path"].as_str().unwrap();
     let row =
         world.app.catalog().registry.find("flowcontrol.apiserver.k8s.io", "v1", "flowschemas").unwrap().row;
-    let revision = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    let revision =
+        |object: &Value| -> u64 { object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap() };
     let mut objects: Vec<Value> =
         line["rows"].as_array().unwrap().iter().map(|row| row["object"].clone()).collect();
-    objects.sort_by_key(|object| -> u64 { revision(object) });
+    objects.sort_by_key(revision);
     for object in &objects {
         let name = object["metadata"]["name"].as_str().unwrap();
         world.publish_value(revision(object), Key::new(row, None, name), Some(object.to_string().into()));
