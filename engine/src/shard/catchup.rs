@@ -186,14 +186,11 @@ impl Shard {
             (&Phase::CatchingUp { cursor, offset }, None) => {
                 let key = class.key.clone();
                 let event = self.feed.ring.get(cursor).ok();
-                let framed =
-                    event.and_then(|event| {
-                        let name = key.message_name(key.verdict(&event)?, true);
-                        Some(self.framed(
-                            event.message(name, &*self.feed.encoder, self.feed.messages_counter()),
-                            &key,
-                        ))
-                    });
+                let framed = event.and_then(|event| {
+                    let name = key.message_name(key.verdict(&event)?, true);
+                    let message = event.message(name, &*self.feed.encoder, self.feed.messages_counter());
+                    Some(self.framed(message, &key))
+                });
                 let shared = key.framing == self.feed.framing(key.encoding);
                 let framed = framed.filter(|framed| shared || framed.len() <= PAGE_BYTES);
                 UnderWay::event(framed, offset as usize)

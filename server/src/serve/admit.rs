@@ -100,7 +100,7 @@ fn granted(
     Ok(Box::new(Admitted { query, target, visitor, catalog, access }))
 }
 
-/// Admits an operator's request, or answers it: the access is to the path as it is. Otherwise as [`admit`]. True: it is a health
+/// Admits an operator's request, or answers it: the access is to the path as it is. Otherwise as `admit`. True: it is a health
 /// check.
 pub fn admit_operator(
     app: &App,
