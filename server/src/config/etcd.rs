@@ -106,8 +106,8 @@ pub(super) fn watch(text: &str) -> Result<WatchWish, Wrong> {
     }
 }
 
-pub(super) const fn show_watch(wish: WatchWish) -> &'static str {
-    match wish {
+pub(super) const fn show_watch(watch_request: WatchWish) -> &'static str {
+    match watch_request {
         WatchWish::Auto => "auto",
         WatchWish::All => "all",
         WatchWish::Prefix => "prefix",

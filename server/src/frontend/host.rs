@@ -209,7 +209,7 @@ pub struct WatchRequest {
     /// The user, if the client is authenticated.
     pub user: Option<Arc<Identity>>,
     /// Its authorization, if that can change.
-    pub pass: Option<Box<Authorization>>,
+    pub authorization: Option<Box<Authorization>>,
 }
 
 /// The result of a handler.
@@ -232,7 +232,7 @@ impl std::fmt::Debug for Reply {
             Self::Refused(status, wire, format) => {
                 f.debug_tuple("Refused").field(status).field(wire).field(format).finish()
             }
-            Self::Watch(wish) => wish.fmt(f),
+            Self::Watch(watch_request) => watch_request.fmt(f),
         }
     }
 }

@@ -220,7 +220,7 @@ pub fn start(
         audit: plan.audit.clone(),
     });
     let mut shards = Vec::with_capacity(options.cpus.len());
-    let (ready, words) = std::sync::mpsc::channel();
+    let (ready, results) = std::sync::mpsc::channel();
     for (number, &cpu) in options.cpus.iter().enumerate() {
         let listening =
             Listening { public: public.by_ref().take(LISTENERS_PER_SHARD).collect(), admin: admin.take() };
@@ -229,8 +229,8 @@ pub fn start(
     }
     drop(ready);
     // A shard whose executor cannot start sends nothing and drops its end.
-    let words = words.iter().collect::<Result<Vec<()>, RunError>>()?;
-    if words.len() < options.cpus.len() {
+    let results = results.iter().collect::<Result<Vec<()>, RunError>>()?;
+    if results.len() < options.cpus.len() {
         return Err(RunError::new("a shard's executor cannot start: run `revcast doctor`".into()));
     }
     let source = source(Arc::new(handles)).map_err(|error| {

@@ -182,8 +182,8 @@ pub(super) fn check(app: &App, visitor: &Visitor, access: &Access) -> Result<(),
 }
 
 fn spelled(head: &RequestHead, layout: Layout, status: &Status) -> FullBody {
-    let spelling = ResponseFormat::of_errors(head.accept.as_deref(), layout);
+    let format = ResponseFormat::of_errors(head.accept.as_deref(), layout);
     // As kube-apiserver: the user name in it may be anything.
     let nosniff = status.code() == 403;
-    FullBody { nosniff, ..whole(status.code(), spelling.content_type(), spelling.spell_status(status)) }
+    FullBody { nosniff, ..whole(status.code(), format.content_type(), format.status_body(status)) }
 }

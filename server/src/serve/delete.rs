@@ -46,7 +46,7 @@ pub(super) async fn handle<H: Host>(call: &Call<'_, H>, name: &str, body: &Bytes
     match delete(call, &call.key(name), &options).await? {
         Fate::Gone { last, .. } if shows_what_it_deleted(call) => Ok(call.show(200, &last)),
         Fate::Gone { uid, .. } => {
-            Ok(reply::status(&Status::deleted(call.group_resource(), name, &uid), call.spelling))
+            Ok(reply::status(&Status::deleted(call.group_resource(), name, &uid), call.format))
         }
         Fate::Waits(json) => Ok(call.show(200, &json)),
     }

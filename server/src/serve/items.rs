@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use revcast_engine::Object;
-use revcast_engine::codec::Value as Kept;
+use revcast_engine::codec::Value as StoredValue;
 use revcast_engine::codec::protobuf::Envelope;
 
 use super::encode::{self, Shape};
@@ -25,7 +25,9 @@ pub(super) fn message<'o>(
     object: &'o Object,
 ) -> Result<Cow<'o, [u8]>, String> {
     let value = object.value();
-    if let (Shape::Object, Kept::Protobuf(protobuf), true) = (shape, value, resource.has_kept_members()) {
+    if let (Shape::Object, StoredValue::Protobuf(protobuf), true) =
+        (shape, value, resource.has_kept_members())
+    {
         return Ok(protobuf.envelope().message.into());
     }
     let Some(text) = value.json() else { return Err(format!("{} has no JSON", object.key().path())) };
@@ -65,15 +67,15 @@ fn push_item(out: &mut Vec<u8>, resource: &ApiResource, shape: Shape, object: &O
     let is_bare = shape == Shape::Object && resource.printer != Printer::Custom;
     if is_bare && resource.has_kept_members() {
         match object.value() {
-            Kept::Json(json) => match json.bare_members() {
+            StoredValue::Json(json) => match json.bare_members() {
                 Some(members) => {
                     out.push(b'{');
                     return out.extend_from_slice(members);
                 }
                 None => return out.extend_from_slice(json.text()),
             },
-            Kept::Protobuf(protobuf) => return protobuf.push_bare_json(out),
-            Kept::Opaque(_) | Kept::Unreadable(..) => {}
+            StoredValue::Protobuf(protobuf) => return protobuf.push_bare_json(out),
+            StoredValue::Opaque(_) | StoredValue::Unreadable(..) => {}
         }
     }
     let Some(text) = object.value().json() else {

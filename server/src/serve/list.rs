@@ -272,7 +272,7 @@ impl Page {
     /// The list: complete if it is short, else in pieces.
     pub(super) async fn reply<H: Host>(self, call: &Call<'_, H>) -> Result<Reply, Status> {
         self.check(call).await?;
-        let pen = match call.spelling {
+        let pen = match call.format {
             ResponseFormat::Json(Layout::Compact) => Pen::Compact,
             ResponseFormat::Json(Layout::Pretty) => Pen::Indented(Indent::default()),
             ResponseFormat::Yaml => Pen::Yaml,
@@ -303,7 +303,7 @@ impl Page {
             call.host.yield_now().await;
         }
         if body.len() <= WHOLE_BYTES_MAX {
-            return Ok(Reply::FullBody(reply::whole(200, call.spelling.content_type(), body.into())));
+            return Ok(Reply::FullBody(reply::whole(200, call.format.content_type(), body.into())));
         }
         let zipped = call.head.accepts_gzip() && body.len() > short;
         writer.ready = body;

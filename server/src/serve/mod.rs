@@ -385,7 +385,7 @@ impl<'a, H: Host> Request<'a, H> {
         Ok(Call {
             request: self,
             epoch,
-            spelling: ResponseFormat::of(agreed, self.layout),
+            format: ResponseFormat::of(agreed, self.layout),
             form: agreed.form,
             objects,
             shape: Shape::new(agreed.form, include),
@@ -409,7 +409,7 @@ struct Call<'a, H> {
     request: &'a Request<'a, H>,
     /// The epoch that the request is answered from, also if another one begins meanwhile.
     epoch: Arc<Epoch>,
-    spelling: ResponseFormat,
+    format: ResponseFormat,
     form: Form,
     /// Whether its objects have a form in protobuf.
     objects: Objects,
@@ -526,7 +526,7 @@ impl<H: Host> Call<'_, H> {
     /// 500: it has no such form.
     fn show_stored(&self, code: u16, object: &Object) -> Result<Reply, Status> {
         let is_kept = matches!(self.resource.conversion, Conversion::Kept);
-        if (self.shape, self.spelling) == (Shape::Object, ResponseFormat::Protobuf)
+        if (self.shape, self.format) == (Shape::Object, ResponseFormat::Protobuf)
             && let Some(kept) = object.shared_protobuf()
             && self.resource.has_kept_members()
         {
@@ -536,15 +536,15 @@ impl<H: Host> Call<'_, H> {
                 let renamed = self.resource.pack(Some(&kept), || Cow::Borrowed(b"null"));
                 Bytes::from(renamed.map_err(Status::unreadable)?.into_owned())
             };
-            return Ok(Reply::FullBody(reply::whole(code, self.spelling.content_type(), body)));
+            return Ok(Reply::FullBody(reply::whole(code, self.format.content_type(), body)));
         }
         let as_kept =
-            is_kept && (self.shape, self.spelling) == (Shape::Object, ResponseFormat::Json(Layout::Compact));
+            is_kept && (self.shape, self.format) == (Shape::Object, ResponseFormat::Json(Layout::Compact));
         let stored = if as_kept { object.shared_json() } else { None };
         Ok(match stored {
             Some(body) => Reply::FullBody(FullBody {
                 end: b"\n",
-                ..reply::whole(code, self.spelling.content_type(), body)
+                ..reply::whole(code, self.format.content_type(), body)
             }),
             None => self.show(code, &get::json(object)?),
         })
@@ -555,11 +555,11 @@ impl<H: Host> Call<'_, H> {
         let json = escape::escaped(json);
         let mut out = Vec::with_capacity(json.len() + 1);
         if let Err(why) = self.shape.append(&mut out, self.resource, &json, self.now_seconds(), true) {
-            return reply::status(&Status::unreadable(why), self.spelling);
+            return reply::status(&Status::unreadable(why), self.format);
         }
-        match self.spelling.spell(out, self.catalog.registry.release()) {
-            Ok(body) => Reply::FullBody(reply::whole(code, self.spelling.content_type(), body)),
-            Err(status) => reply::status(&status, self.spelling),
+        match self.format.body(out, self.catalog.registry.release()) {
+            Ok(body) => Reply::FullBody(reply::whole(code, self.format.content_type(), body)),
+            Err(status) => reply::status(&status, self.format),
         }
     }
 }

@@ -69,7 +69,7 @@ impl ResponseFormat {
     ///
     /// # Errors
     /// 500: it has no form in protobuf.
-    pub(super) fn spell(self, mut json: Vec<u8>, release: Release) -> Result<Bytes, Status> {
+    pub(super) fn body(self, mut json: Vec<u8>, release: Release) -> Result<Bytes, Status> {
         match self {
             Self::Json(Layout::Compact) => {
                 json.push(b'\n');
@@ -77,7 +77,7 @@ impl ResponseFormat {
             }
             Self::Json(Layout::Pretty) => match indent::indented(&json) {
                 Some(indented) => Ok(indented.into()),
-                None => Self::Json(Layout::Compact).spell(json, release),
+                None => Self::Json(Layout::Compact).body(json, release),
             },
             Self::Yaml => Ok(yaml::from_json(&json).into()),
             Self::Protobuf => match protobuf::encode(release, &json) {
@@ -87,7 +87,7 @@ impl ResponseFormat {
         }
     }
 
-    pub(super) fn spell_status(self, status: &Status) -> Bytes {
+    pub(super) fn status_body(self, status: &Status) -> Bytes {
         match self {
             Self::Json(layout) => status.to_body(layout).into(),
             Self::Yaml => yaml::from_json(status.to_json().as_bytes()).into(),
@@ -97,28 +97,28 @@ impl ResponseFormat {
 }
 
 /// A `Status` and its code.
-pub(super) fn status(status: &Status, spelling: ResponseFormat) -> Reply {
+pub(super) fn status(status: &Status, format: ResponseFormat) -> Reply {
     Reply::FullBody(FullBody {
         retry_after_seconds: status.retry_after_seconds(),
-        ..whole(status.code(), spelling.content_type(), spelling.spell_status(status))
+        ..whole(status.code(), format.content_type(), format.status_body(status))
     })
 }
 
 /// 405, with the methods that are allowed.
-pub(super) fn method_not_allowed(allow: &'static str, spelling: ResponseFormat) -> Reply {
+pub(super) fn method_not_allowed(allow: &'static str, format: ResponseFormat) -> Reply {
     let status = Status::method_not_allowed();
-    let body = spelling.spell_status(&status);
-    Reply::FullBody(FullBody { allow: Some(allow), ..whole(status.code(), spelling.content_type(), body) })
+    let body = format.status_body(&status);
+    Reply::FullBody(FullBody { allow: Some(allow), ..whole(status.code(), format.content_type(), body) })
 }
 
 /// 400 for a WebSocket handshake that is invalid.
-pub(super) fn bad_handshake(error: HandshakeError, spelling: ResponseFormat) -> Reply {
+pub(super) fn bad_handshake(error: HandshakeError, format: ResponseFormat) -> Reply {
     let status = error.status();
-    let body = spelling.spell_status(&status);
+    let body = format.status_body(&status);
     let version = (error == HandshakeError::Version).then_some(websocket::VERSION);
     Reply::FullBody(FullBody {
         websocket_version: version,
-        ..whole(status.code(), spelling.content_type(), body)
+        ..whole(status.code(), format.content_type(), body)
     })
 }
 

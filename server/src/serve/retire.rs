@@ -50,7 +50,8 @@ fn is_shown(new: &Catalog, of: &ApiResource) -> bool {
     new.registry.iter().any(|view| same(&view))
 }
 
-/// Whether a watch ends of which it is not known what was served when it was asked for: it is admitted again.
+/// Whether a watch ends that began while its shard did not know this catalog yet: what was served when it was asked for is not
+/// known, so its client asks again.
 #[must_use]
 pub fn is_late(new: &Catalog, scope: &Scope) -> bool {
     defined_row(&new.registry, scope).is_some()

@@ -33,7 +33,7 @@ pub(super) async fn handle<H: Host>(
     let choice = Choice::new(call, std::mem::take(&mut options.selectors), name);
     let wire = match wire(call, &options) {
         Ok(wire) => wire,
-        Err(error) => return Ok(reply::bad_handshake(error, call.spelling)),
+        Err(error) => return Ok(reply::bad_handshake(error, call.format)),
     };
     let start = match options.start {
         WatchStart::State(freshness) => {
@@ -76,7 +76,7 @@ pub(super) async fn handle<H: Host>(
         wire,
         format,
         user: call.admitted.visitor.named().cloned(),
-        pass: call
+        authorization: call
             .admitted
             .access
             .as_ref()

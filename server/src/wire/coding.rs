@@ -24,8 +24,8 @@ impl Coding {
         matches!(self, Self::Chunked | Self::WebSocket(_))
     }
 
-    /// Whether a message may stay unfinished while something else waits to be sent. Answers of a WebSocket stand between
-    /// messages, so none of them is ever taken by half.
+    /// Whether a message may stay unfinished while something else waits to be sent. A WebSocket's answers go
+    /// between messages, so its messages are sent whole.
     #[must_use]
     pub const fn rests_within_messages(&self) -> bool {
         matches!(self, Self::Chunked)

@@ -1,4 +1,4 @@
-//! One pass over the bytes of a value, to find what most values do not have.
+//! One pass over the bytes of a value, which finds whether it has line breaks, or characters to escape. Most have neither.
 //!
 //! It owns the question whether a value must be rewritten at all. The loop is one that the compiler turns into vector
 //! instructions: it never stops early, and never branches within a block.

@@ -401,6 +401,16 @@ mod tests {
     }
 
     #[test]
+    fn integers_of_any_length_are_kept_as_they_are_written() {
+        for number in ["9223372036854775808", "18446744073709551616", "-666666666666666666666666666"] {
+            let (text, decoded) =
+                decode(&format!(r#"{{"metadata":{{"name":"p"}},"spec":{{"a":{number}}}}}"#)).expect(number);
+            assert!(text.contains(&format!(r#""spec":{{"a":{number}}}"#)), "{text}");
+            assert_eq!(decoded.attributes.field(FieldId::NAME), "p");
+        }
+    }
+
+    #[test]
     fn a_version_that_is_there_is_replaced() {
         let (text, _) =
             decode(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"9999999","name":"p"}}"#)

@@ -8,7 +8,7 @@ use base64::Engine;
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use revcast_engine::Object;
-use revcast_engine::codec::{Decoder, Value as Kept};
+use revcast_engine::codec::{Decoder, Value as StoredValue};
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use serde::Deserialize;
@@ -76,8 +76,8 @@ fn differences(line: &Line, registry: &Registry, resource: &ApiResource) -> Vec<
         differ.push("JSON");
     }
     let kept = match object.value() {
-        Kept::Protobuf(kept) => Some(kept.object()),
-        Kept::Json(_) | Kept::Opaque(_) | Kept::Unreadable(..) => None,
+        StoredValue::Protobuf(kept) => Some(kept.object()),
+        StoredValue::Json(_) | StoredValue::Opaque(_) | StoredValue::Unreadable(..) => None,
     };
     // The types of CustomResourceDefinition and APIService are not known here: they are asked for in JSON.
     if let Some(recorded) =

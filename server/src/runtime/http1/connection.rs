@@ -377,7 +377,7 @@ impl Connection {
         let watch = NewWatch {
             link,
             coding: request.wire.coding(),
-            record: WatchRecord { permit, authorization: request.pass.take(), audit },
+            record: WatchRecord { permit, authorization: request.authorization.take(), audit },
             authorities: self.authorities.unwrap_or_default(),
         };
         self.local.hand_over(watch, request);

@@ -68,7 +68,7 @@ impl Stand {
             let (socket, _) = listener.accept().expect("a client connected");
             set_socket_send_buffer_size(&socket, BUFFER_BYTES).expect("a socket");
             set_socket_recv_buffer_size(&client, BUFFER_BYTES).expect("a socket");
-            let wish = Subscription {
+            let watch_request = Subscription {
                 scope: Scope::all(maps),
                 selector: Selector::everything(),
                 encoding: Encoding::Json,
@@ -79,7 +79,7 @@ impl Stand {
                 jitter: 0,
                 as_of_seconds: 0,
             };
-            let id = stand.shard.subscribe(wish, Tick::ZERO);
+            let id = stand.shard.subscribe(watch_request, Tick::ZERO);
             let (unsent, unread, permit) = Default::default();
             let link = Link { socket: socket.into(), tls: None, unsent, unread, permit, keep_alive: true };
             let record = WatchRecord::default();

@@ -58,7 +58,7 @@ fn a_source_that_does_not_answer_is_a_timeout_for_consistent_reads_only() {
     let watch = world.get(&format!("{CONFIG_MAPS}?watch=1"));
     let Reply::Refused(status, ..) = &watch.reply else { panic!("{:?}", watch.reply) };
     assert_eq!((watch.code, status.code()), (200, 504));
-    assert_eq!(world.get(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=2")).wish().epoch, 0);
+    assert_eq!(world.get(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=2")).watch_request().epoch, 0);
 }
 
 #[test]
@@ -122,6 +122,6 @@ fn what_was_told_in_another_line_of_revisions_is_gone() {
     let Reply::Refused(status, ..) = &watch.reply else { panic!("{:?}", watch.reply) };
     assert_eq!(status.code(), 410);
     // One that no history has reached is waited for, as always.
-    let wish = world.get(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=101")).wish();
-    assert_eq!(wish.epoch, 1);
+    let watch_request = world.get(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=101")).watch_request();
+    assert_eq!(watch_request.epoch, 1);
 }

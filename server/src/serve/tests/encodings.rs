@@ -105,16 +105,22 @@ fn protobuf_says_what_json_says() {
     assert_eq!((got.code, content_type(&got)), (406, PROTOBUF));
     let got = world.get_as(widgets, "application/vnd.kubernetes.protobuf,application/json");
     assert_eq!((got.code, content_type(&got)), (200, JSON));
-    let wish = |target: &str, accept: &str| {
+    let watch_request = |target: &str, accept: &str| {
         let got = world.get_as(&format!("{target}?watch=1"), accept);
-        let request = got.wish();
+        let request = got.watch_request();
         (request.encoding, request.format)
     };
-    assert_eq!(wish(CONFIG_MAPS, PROTOBUF), (Encoding::Protobuf, StreamFormat::Protobuf));
-    assert_eq!(wish(CONFIG_MAPS, "application/vnd.kubernetes.protobuf;stream=watch").0, Encoding::Protobuf);
-    assert_eq!(wish(widgets, "application/vnd.kubernetes.protobuf,application/json").0, Encoding::Json);
-    let metadata = wish(widgets, &one);
-    assert!(metadata.0 != wish(widgets, ONE).0 && metadata.1 == StreamFormat::Protobuf);
+    assert_eq!(watch_request(CONFIG_MAPS, PROTOBUF), (Encoding::Protobuf, StreamFormat::Protobuf));
+    assert_eq!(
+        watch_request(CONFIG_MAPS, "application/vnd.kubernetes.protobuf;stream=watch").0,
+        Encoding::Protobuf
+    );
+    assert_eq!(
+        watch_request(widgets, "application/vnd.kubernetes.protobuf,application/json").0,
+        Encoding::Json
+    );
+    let metadata = watch_request(widgets, &one);
+    assert!(metadata.0 != watch_request(widgets, ONE).0 && metadata.1 == StreamFormat::Protobuf);
     assert_eq!(world.get_as(&format!("{widgets}?watch=1"), PROTOBUF).code, 406);
 }
 
@@ -341,14 +347,14 @@ fn watches_have_no_yaml() {
             "apiVersion: v1\ncode: 406\nkind: Status\nmessage: 'only the following media types are accepted: application/json;stream=watch,\n  application/vnd.kubernetes.protobuf;stream=watch'\nmetadata: {}\nreason: NotAcceptable\nstatus: Failure\n"
         );
     }
-    let plain = world.get_as(&watch, "application/json").wish().encoding;
-    assert_eq!(world.get_as(&watch, "application/yaml, application/json").wish().encoding, plain);
-    let table = world.get_as(&watch, TABLE).wish().encoding;
+    let plain = world.get_as(&watch, "application/json").watch_request().encoding;
+    assert_eq!(world.get_as(&watch, "application/yaml, application/json").watch_request().encoding, plain);
+    let table = world.get_as(&watch, TABLE).watch_request().encoding;
     assert_ne!(table, plain);
-    assert_eq!(world.get_as(&watch, &format!("application/yaml, {TABLE}")).wish().encoding, table);
+    assert_eq!(world.get_as(&watch, &format!("application/yaml, {TABLE}")).watch_request().encoding, table);
     // Each object of a stream has kind and apiVersion, whichever of the two was requested.
-    let bare = world.get_as(&watch, ONE).wish().encoding;
-    assert_eq!(world.get_as(&watch, LIST).wish().encoding, bare);
+    let bare = world.get_as(&watch, ONE).watch_request().encoding;
+    assert_eq!(world.get_as(&watch, LIST).watch_request().encoding, bare);
 }
 
 #[test]

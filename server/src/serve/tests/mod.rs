@@ -171,9 +171,11 @@ impl Got {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
-    fn wish(self) -> WatchRequest {
-        let Reply::Watch(wish) = self.reply else { panic!("no watch but {:?} {}", self.reply, self.body) };
-        wish
+    fn watch_request(self) -> WatchRequest {
+        let Reply::Watch(watch_request) = self.reply else {
+            panic!("no watch but {:?} {}", self.reply, self.body)
+        };
+        watch_request
     }
 
     fn whole(&self) -> &super::FullBody {

@@ -1,6 +1,6 @@
 //! Objects that are stored in protobuf are written and read as those that are stored in JSON.
 
-use revcast_engine::codec::Value as Kept;
+use revcast_engine::codec::Value as StoredValue;
 use serde_json::{Value, json};
 
 use super::{Ask, Bytes, CONFIG_MAPS, Got, World};
@@ -18,7 +18,7 @@ fn packed() -> World {
 fn is_packed(world: &World, plural: &str, name: &str) -> bool {
     let key = world.key(plural, "t1", name);
     let publisher = world.host.publisher.borrow();
-    matches!(publisher.get(&key).unwrap().value(), Kept::Protobuf(_))
+    matches!(publisher.get(&key).unwrap().value(), StoredValue::Protobuf(_))
 }
 
 fn pod(name: &str, node: &str) -> Value {

@@ -16,7 +16,7 @@ use super::{Ask, CONFIG_MAPS, World};
 #[test]
 fn where_it_starts() {
     let world = World::new();
-    let watch = |query: &str| world.get(&format!("{CONFIG_MAPS}?watch=true&{query}")).wish();
+    let watch = |query: &str| world.get(&format!("{CONFIG_MAPS}?watch=true&{query}")).watch_request();
     let state = |end_mark| Start::State { end_mark };
     // The newest revision at the time of the request, not at the time the shard takes the watch.
     let now = Start::After(world.app.epoch().feed.revision());
@@ -29,8 +29,8 @@ fn where_it_starts() {
         ("resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan", now, false),
         ("resourceVersion=77&allowWatchBookmarks=1", Start::After(Revision::new(77)), true),
     ] {
-        let wish = watch(query);
-        assert_eq!((wish.start, wish.bookmarks), (start, bookmarks), "{query}");
+        let watch_request = watch(query);
+        assert_eq!((watch_request.start, watch_request.bookmarks), (start, bookmarks), "{query}");
     }
     assert_eq!(watch("timeoutSeconds=7").timeout, Duration::from_secs(7));
     for _ in 0..20 {
@@ -48,10 +48,10 @@ fn where_it_starts() {
 fn what_it_covers() {
     let world = World::new();
     let scope = |target: &str| {
-        let wish = world.get(target).wish();
+        let watch_request = world.get(target).watch_request();
         let text = |part: Option<Box<str>>| part.map(|part| part.to_string()).unwrap_or_default();
-        let Scope::Objects(scope) = wish.scope else { panic!("a resource") };
-        (text(scope.namespace), text(scope.name), wish.selector.is_everything())
+        let Scope::Objects(scope) = watch_request.scope else { panic!("a resource") };
+        (text(scope.namespace), text(scope.name), watch_request.selector.is_everything())
     };
     let of = |namespace: &str, name: &str, all| (namespace.to_owned(), name.to_owned(), all);
     for (target, expected) in [
@@ -87,7 +87,7 @@ fn forms_are_encodings() {
     let world = World::new();
     let encoding = |accept: &str, include: &str| {
         let target = format!("{CONFIG_MAPS}?watch=true&includeObject={include}");
-        world.get_as(&target, accept).wish().encoding
+        world.get_as(&target, accept).watch_request().encoding
     };
     let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
     let beta = "application/json;as=Table;v=v1beta1;g=meta.k8s.io";
@@ -156,8 +156,9 @@ fn table_events_are_as_recorded() {
     for exchange in
         recorded.iter().filter(|x| x.target.contains("watch=true") && x.body.starts_with("{\"type"))
     {
-        let wish = world.get_as(&exchange.target, exchange.accept.as_deref().unwrap()).wish();
-        let Encoding::Other(encoding) = wish.encoding else { panic!("{exchange:?}") };
+        let watch_request =
+            world.get_as(&exchange.target, exchange.accept.as_deref().unwrap()).watch_request();
+        let Encoding::Other(encoding) = watch_request.encoding else { panic!("{exchange:?}") };
         for (index, line) in exchange.body.lines().filter(|line| !line.is_empty()).enumerate() {
             let event: Value = serde_json::from_str(line).unwrap();
             let row = &event["object"]["rows"][0]["object"];
