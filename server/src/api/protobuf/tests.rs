@@ -115,7 +115,7 @@ fn values_of_all_shapes() {
     let meta = [bytes(1, b"a\"\n"), bytes(9, &[number(1, 60), number(2, 5)].concat())].concat();
     let expected = r#","metadata":{"name":"a\"\n","deletionTimestamp":"1970-01-01T00:01:00Z"}}"#;
     assert_eq!(object(&[bytes(1, &meta)]), format!("{head}{expected}"));
-    // Micro time; negative numbers; numbers packed or separate.
+    // Micro time; negative numbers.
     let time = [number(1, 60), vec![0x10, 0xe8, 0x07]].concat();
     let lease = envelope("coordination.k8s.io/v1", "Lease", &bytes(2, &bytes(3, &time)));
     let expected = r#""spec":{"acquireTime":"1970-01-01T00:01:00.000001Z"}}"#;
@@ -123,11 +123,22 @@ fn values_of_all_shapes() {
     let minus_one = [&[0x08][..], &[0xff; 9], &[0x01]].concat();
     let expected = r#"{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":-1}"#;
     assert_eq!(json(&envelope("v1", "DeleteOptions", &minus_one)), expected);
-    for groups in [bytes(4, &[1, 0xac, 0x02]), [number(4, 1), vec![0x20, 0xac, 0x02]].concat()] {
+}
+
+#[test]
+fn packed_numbers_are_read_as_separate_ones_and_none_of_them_as_no_list() {
+    let some = r#"{"supplementalGroups":[1,300]}"#;
+    for (groups, expected) in [
+        (bytes(4, &[1, 0xac, 0x02]), some),
+        ([number(4, 1), vec![0x20, 0xac, 0x02]].concat(), some),
+        ([bytes(4, &[]), number(4, 1), bytes(4, &[0xac, 0x02])].concat(), some),
+        (bytes(4, &[]), "{}"),
+        ([bytes(4, &[]), bytes(4, &[])].concat(), "{}"),
+    ] {
         let pod = envelope("v1", "Pod", &bytes(2, &bytes(14, &groups)));
         let expected =
-            r#""spec":{"containers":null,"securityContext":{"supplementalGroups":[1,300]}},"status":{}}"#;
-        assert!(json(&pod).ends_with(expected), "{}", json(&pod));
+            format!(r#""spec":{{"containers":null,"securityContext":{expected}}},"status":{{}}}}"#);
+        assert!(json(&pod).ends_with(&expected), "{}", json(&pod));
     }
 }
 

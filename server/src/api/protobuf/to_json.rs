@@ -97,6 +97,25 @@ impl<'a> Found<'a> {
     }
 }
 
+/// Whether a list that was sent has a value: packed numbers may be none, which Go reads as no list.
+fn has_items(bytes: &[u8], field: &Field) -> bool {
+    let packs = matches!(field.shape, Shape::Int | Shape::Bool);
+    !packs || values(bytes, field.number).any(|wire| wire != Wire::Bytes(&[]))
+}
+
+/// The values of `number` among others, in a part of a message that was scanned before.
+fn values(bytes: &[u8], number: u32) -> impl Iterator<Item = Wire<'_>> {
+    let mut reader = Reader::new(bytes);
+    std::iter::from_fn(move || {
+        loop {
+            let (found, wire) = reader.next().ok().flatten()?;
+            if found == number {
+                return Some(wire);
+            }
+        }
+    })
+}
+
 impl<'o, S: Sink> Writer<'o, S> {
     /// `out` ends inside an object.
     pub(super) const fn new(out: &'o mut S, types: &'static Types, reading: Reading) -> Self {
@@ -152,7 +171,9 @@ impl<'o, S: Sink> Writer<'o, S> {
         match field.count {
             Count::Value => self.one(found.value(place), field),
             Count::Pointer if sent => self.one(found.value(place), field),
-            Count::List if sent => self.list(found.values(place), field),
+            Count::List if sent && has_items(found.values(place), field) => {
+                self.list(found.values(place), field)
+            }
             Count::Map if sent => self.map(found.values(place), field),
             Count::Pointer | Count::List | Count::Map => {
                 if !field.omit && !field.name.is_empty() {
@@ -162,19 +183,6 @@ impl<'o, S: Sink> Writer<'o, S> {
                 Ok(())
             }
         }
-    }
-
-    /// The values of `number` among others, in a part of a message that was scanned before.
-    fn values<'a>(bytes: &'a [u8], number: u32) -> impl Iterator<Item = Wire<'a>> {
-        let mut reader = Reader::new(bytes);
-        std::iter::from_fn(move || {
-            loop {
-                let (found, wire) = reader.next().ok().flatten()?;
-                if found == number {
-                    return Some(wire);
-                }
-            }
-        })
     }
 
     /// A value. Of a Go value, not a pointer, there is one also if it was not sent.
@@ -213,7 +221,7 @@ impl<'o, S: Sink> Writer<'o, S> {
 
     fn items(&mut self, bytes: &[u8], field: &Field) -> Result<(), ProtobufError> {
         let mut next = b'[';
-        for wire in Self::values(bytes, field.number) {
+        for wire in values(bytes, field.number) {
             match (field.shape, wire) {
                 // Packed: all numbers of the list in one field.
                 (Shape::Int | Shape::Bool, Wire::Bytes(packed)) => {
@@ -245,7 +253,7 @@ impl<'o, S: Sink> Writer<'o, S> {
     fn map(&mut self, bytes: &[u8], field: &Field) -> Result<(), ProtobufError> {
         let mut entries = Vec::new();
         let mut is_sorted = true;
-        for wire in Self::values(bytes, field.number) {
+        for wire in values(bytes, field.number) {
             let entry = self.entry(wire)?;
             is_sorted &= entries.last().is_none_or(|(last, _)| *last < entry.0);
             entries.push(entry);
