@@ -12,7 +12,7 @@ const ADDRESSES: [(&str, &[&str]); 5] = [
     ("io_uring", &["server/src/runtime", "server/src/doctor", "server/src/doctor.rs", "perf/src/floor"]),
     // `lag` compares a cache with a bare etcd watch, and the bridge replaces a server by one; both use one client.
     ("tokio", &["server/src/source", "perf/src/lag", "perf/src/bridge"]),
-    ("etcd_client", &["server/src/source", "perf/src/etcd", "perf/src/bridge"]),
+    ("etcd_client", &["server/src/source", "perf/src/bridge"]),
     ("tonic", &["server/src/source"]),
 ];
 
