@@ -5,12 +5,14 @@
 //! this is [`crate::doctor`]'s. The options themselves are rows of `table`.
 
 mod auth;
+mod delegated;
 mod etcd;
 mod file;
 mod resource;
 pub(crate) mod row;
 pub(crate) mod table;
 mod tls;
+mod upstream;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,6 +25,7 @@ pub use resource::{ResourceEntry, ResourceForm, ResourceTable};
 
 use crate::api::protobuf::Release;
 use crate::audit::AuditTarget;
+use crate::auth::delegated::DelegatedOptions;
 use crate::log::{LogFormat, LogLevel, LogOptions};
 use crate::printable::{is_obeyed, one_line};
 use crate::runtime;
@@ -36,6 +39,7 @@ use auth::AuthWanted;
 use row::{Row, Set, Shown, Standard};
 use table::ROWS;
 use tls::TlsWanted;
+use upstream::UpstreamWanted;
 
 /// A slot of the ring is at least a pointer: a ring whose slots alone pass its bytes is a mistake.
 const SLOT_BYTES_MIN: u64 = 8;
@@ -77,6 +81,8 @@ pub struct Config {
     etcd: EtcdOptions,
     auth_wanted: AuthWanted,
     tls_wanted: TlsWanted,
+    upstream_wanted: UpstreamWanted,
+    delegated: DelegatedOptions,
     shards_wanted: Option<usize>,
     pins_wanted: Option<Vec<usize>>,
     /// One a row of the table.
@@ -153,6 +159,8 @@ impl Config {
         config.check_etcd()?;
         config.settle_tls()?;
         config.check_auth()?;
+        config.settle_upstream()?;
+        config.check_delegated()?;
         Ok(config)
     }
 
@@ -177,6 +185,8 @@ impl Config {
             etcd: EtcdOptions::default(),
             auth_wanted: AuthWanted::default(),
             tls_wanted: TlsWanted::default(),
+            upstream_wanted: UpstreamWanted::default(),
+            delegated: DelegatedOptions::default(),
             shards_wanted: None,
             pins_wanted: None,
             origins: vec![Origin::Default; ROWS.len()],

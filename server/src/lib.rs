@@ -33,5 +33,6 @@ pub mod setting;
 pub mod signals;
 pub mod source;
 pub mod tls;
+pub mod upstream;
 mod value;
 pub mod wire;

@@ -4,12 +4,12 @@
 //! accesses, and the state that is replaced when files change. It knows no socket and no store: a request's credentials
 //! and the time are arguments. The order of use is [`credentials`] (what was presented), [`Guard::authenticate`] (who
 //! it is), [`Access`] (what is requested), [`Guard::allows`]. `files` reads files, [`reload`] reads them again.
-//! is), [`Access`] (what is asked for), [`Guard::allows`]. Files are read by `files`, again by [`reload`].
 
 pub mod access;
 pub mod certificate;
 pub mod credentials;
 mod csv;
+pub mod delegated;
 pub mod exposure;
 mod files;
 mod guard;

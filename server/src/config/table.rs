@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::resource::{ResourceEntry, ResourceForm};
 use super::row::{Row, Set, Shown, Standard, TRUTH, path, show_path};
-use super::{auth, etcd};
+use super::{auth, delegated, etcd, upstream};
 use crate::api::protobuf::Release;
 use crate::audit::AuditTarget;
 use crate::log::{LogFormat, LogLevel};
@@ -28,7 +28,7 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 59] = [
+pub(crate) static ROWS: [Row; 75] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -524,6 +524,22 @@ pub(crate) static ROWS: [Row; 59] = [
         }),
         show: |config| Shown::Text(value::show_time(config.etcd.stale_limit)),
     },
+    upstream::UPSTREAM,
+    upstream::CA,
+    upstream::KUBECONFIG,
+    upstream::TOKEN_FILE,
+    upstream::CERT,
+    upstream::KEY,
+    upstream::IDENTITY,
+    upstream::TIMEOUT,
+    upstream::WRITE_ETCD,
+    delegated::AUTHENTICATION,
+    delegated::AUDIENCES,
+    delegated::TOKEN_TTL,
+    delegated::AUTHORIZATION,
+    delegated::ACCESS_TTL,
+    delegated::RECHECK,
+    delegated::GRACE,
     auth::TOKEN_AUTH_FILE,
     auth::OIDC_ISSUER_URL,
     auth::OIDC_CLIENT_ID,

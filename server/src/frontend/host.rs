@@ -19,6 +19,7 @@ use crate::http::response::{Caching, JSON, PROTOBUF_STREAM};
 use crate::http::status::Status;
 use crate::http::websocket::Handshake;
 use crate::source::{SourceError, Txn, TxnError};
+use crate::upstream::{Question, UpstreamError, UpstreamReply};
 use crate::wire::coding::Coding;
 use crate::wire::{gzip, http1, websocket};
 
@@ -62,6 +63,15 @@ pub trait Host {
     /// # Errors
     /// The source did not answer.
     async fn get(&self, key: &Key) -> Result<Option<Arc<Object>>, SourceError>;
+
+    /// Asks the upstream, with the server's own identity.
+    ///
+    /// # Errors
+    /// It gave no reply.
+    async fn ask_upstream(&self, question: Question) -> Result<UpstreamReply, UpstreamError> {
+        let _ = question;
+        Err(UpstreamError::Absent)
+    }
 
     /// Yields to the other work of the shard. A handler that visits many objects calls it every few thousand.
     async fn yield_now(&self) {}

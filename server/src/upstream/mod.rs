@@ -1,0 +1,10 @@
+//! The upstream: the API server beside this one, which answers what is not served from the cache.
+//!
+//! Owns what an operator says about it, and what of a request and a reply goes through it. It uses no socket: connections are
+//! `runtime/upstream`'s.
+
+mod ask;
+mod options;
+
+pub use ask::{Question, UpstreamError, UpstreamReply};
+pub use options::{Credentials, Endpoint, ForwardIdentity, UpstreamOptions};
