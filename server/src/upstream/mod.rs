@@ -5,6 +5,9 @@
 
 mod ask;
 mod options;
+pub mod reply;
+mod request;
 
 pub use ask::{Question, UpstreamError, UpstreamReply};
 pub use options::{Credentials, Endpoint, ForwardIdentity, UpstreamOptions};
+pub use request::{Caller, ForwardedHead, NotForwarded};
