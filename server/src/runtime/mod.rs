@@ -23,6 +23,7 @@ mod shared;
 mod sys;
 mod tally;
 mod telemetry;
+mod upstream;
 mod watch;
 pub mod watchdog;
 

@@ -4,10 +4,16 @@
 //! `runtime/upstream`'s.
 
 mod ask;
+mod current;
+mod kubeconfig;
+mod material;
 mod options;
 pub mod reply;
 mod request;
+mod terms;
 
 pub use ask::{Question, UpstreamError, UpstreamReply};
+pub use current::Current;
 pub use options::{Credentials, Endpoint, ForwardIdentity, UpstreamOptions};
 pub use request::{Caller, ForwardedHead, NotForwarded};
+pub use terms::{Place, Terms};

@@ -1,0 +1,324 @@
+//! Connections to the upstream: those of one shard, kept open and used again.
+//!
+//! Owns sockets, TLS sessions and their number. hyper speaks HTTP/1.1 on them: its connections are plain futures over any stream,
+//! so they run on a shard's own executor, without another thread between a client and the upstream.
+
+pub(in crate::runtime) mod body;
+pub(in crate::runtime) mod io;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::error::Error as _;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_lite::future;
+use futures_rustls::TlsConnector;
+use glommio::net::TcpStream;
+use glommio::timer::sleep;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{HeaderValue, Request, Response};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{Builder, Connection, SendRequest};
+
+use crate::upstream::{Current, Place, Question, Terms, UpstreamError, UpstreamReply};
+use body::RequestBody;
+use io::{HyperIo, Stream};
+
+/// The timeout of one attempt to connect, TLS included.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a connection is kept without a request. kube-apiserver closes idle ones after 3 minutes.
+const IDLE: Duration = Duration::from_secs(60);
+/// Connections that are kept idle, at most.
+const IDLE_MAX: usize = 64;
+/// Connections of one shard, at most: further requests are refused.
+const CONNECTIONS_MAX: usize = 2048;
+/// Bytes that are read ahead of a client that takes a reply slowly.
+const READ_AHEAD_BYTES: usize = 64 << 10;
+/// The longest reply to a question of the server's own.
+const REPLY_BYTES_MAX: usize = 4 << 20;
+
+/// The sending end of a connection. Its place in the count is released when it is dropped.
+#[derive(Debug)]
+pub(in crate::runtime) struct Sender {
+    sender: SendRequest<RequestBody>,
+    generation: u64,
+    place: usize,
+    _count: Count,
+}
+
+#[derive(Debug)]
+struct Count(Rc<Cell<usize>>);
+
+impl Count {
+    fn take(open: &Rc<Cell<usize>>) -> Result<Self, UpstreamError> {
+        if open.get() >= CONNECTIONS_MAX {
+            return Err(UpstreamError::Busy);
+        }
+        open.set(open.get() + 1);
+        Ok(Self(Rc::clone(open)))
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+#[derive(Debug)]
+struct Idle {
+    sender: Sender,
+    since: Instant,
+}
+
+/// The connections of one shard.
+#[derive(Debug)]
+pub(in crate::runtime) struct UpstreamClient {
+    current: Arc<Current>,
+    /// The newest last.
+    idle: RefCell<VecDeque<Idle>>,
+    open: Rc<Cell<usize>>,
+    /// The place that took a connection last.
+    preferred: Cell<usize>,
+}
+
+/// A reply whose body is still to be read.
+#[derive(Debug)]
+pub(in crate::runtime) struct Answered {
+    /// The reply.
+    pub(in crate::runtime) response: Response<Incoming>,
+    /// Its connection, for the next request.
+    pub(in crate::runtime) sender: Sender,
+}
+
+impl UpstreamClient {
+    pub(in crate::runtime) fn new(current: Arc<Current>) -> Self {
+        Self { current, idle: RefCell::default(), open: Rc::default(), preferred: Cell::new(0) }
+    }
+
+    /// The upstream as it is now.
+    pub(in crate::runtime) const fn current(&self) -> &Arc<Current> {
+        &self.current
+    }
+
+    /// Open connections, and how many of them are idle.
+    pub(in crate::runtime) fn connections(&self) -> (usize, usize) {
+        (self.open.get(), self.idle.borrow().len())
+    }
+
+    /// Sends a request and waits for the head of the reply. `Host` is added. A connection that the upstream closed while it was idle
+    /// is replaced; a request that was begun is never sent again.
+    ///
+    /// # Errors
+    /// There is no reply.
+    pub(in crate::runtime) async fn send(
+        &self,
+        request: Request<RequestBody>,
+    ) -> Result<Answered, UpstreamError> {
+        let terms = self.current.terms();
+        let mut request = request;
+        while let Some(mut sender) = self.take_idle(&terms) {
+            request.headers_mut().insert(HOST, terms.places[sender.place].authority.clone());
+            match sender.sender.try_send_request(request).await {
+                Ok(response) => return Ok(Answered { response, sender }),
+                Err(mut error) => match error.take_message() {
+                    // Nothing of it was sent.
+                    Some(unsent) => request = unsent,
+                    None => return Err(broken(&error.into_error())),
+                },
+            }
+        }
+        let (sender, connection) = self.open(&terms).await?;
+        let mut sender = sender;
+        glommio::spawn_local(async move {
+            // Its error reaches whoever waits for a reply.
+            let _ = connection.await;
+        })
+        .detach();
+        request.headers_mut().insert(HOST, terms.places[sender.place].authority.clone());
+        match sender.sender.send_request(request).await {
+            Ok(response) => Ok(Answered { response, sender }),
+            Err(error) => Err(broken(&error)),
+        }
+    }
+
+    /// Opens a connection for one request, whose stream its caller gets back: for an upgrade.
+    ///
+    /// # Errors
+    /// No endpoint takes a connection.
+    pub(in crate::runtime) async fn open_alone(
+        &self,
+    ) -> Result<(Sender, Connection<HyperIo, RequestBody>, HeaderValue), UpstreamError> {
+        let terms = self.current.terms();
+        let (sender, connection) = self.open(&terms).await?;
+        let authority = terms.places[sender.place].authority.clone();
+        Ok((sender, connection, authority))
+    }
+
+    /// Sends a request that has no place on a kept connection.
+    ///
+    /// # Errors
+    /// There is no reply.
+    pub(in crate::runtime) async fn send_alone(
+        sender: &mut Sender,
+        request: Request<RequestBody>,
+    ) -> Result<Response<Incoming>, UpstreamError> {
+        sender.sender.send_request(request).await.map_err(|error| broken(&error))
+    }
+
+    /// Keeps a connection whose reply was read to its end.
+    pub(in crate::runtime) fn give_back(self: &Rc<Self>, sender: Sender) {
+        let mut sender = sender;
+        let client = Rc::clone(self);
+        // hyper notices the end of the reply in a turn of its own.
+        glommio::spawn_local(async move {
+            let ready = async { sender.sender.ready().await.is_ok() };
+            let late = async {
+                sleep(CONNECT).await;
+                false
+            };
+            if future::or(ready, late).await {
+                let mut idle = client.idle.borrow_mut();
+                idle.push_back(Idle { sender, since: Instant::now() });
+                if idle.len() > IDLE_MAX {
+                    idle.pop_front();
+                }
+            }
+        })
+        .detach();
+    }
+
+    /// Asks with the server's own identity, and reads the whole reply.
+    ///
+    /// # Errors
+    /// There is no complete reply in time.
+    pub(in crate::runtime) async fn ask(
+        self: &Rc<Self>,
+        question: Question,
+    ) -> Result<UpstreamReply, UpstreamError> {
+        let mut builder = Request::builder()
+            .method(question.method.as_str())
+            .uri(question.path.as_str())
+            .header(USER_AGENT, concat!("revcast/", env!("CARGO_PKG_VERSION")))
+            .header("accept", "application/json");
+        if let Some(own) = &self.current.terms().authorization {
+            builder = builder.header(AUTHORIZATION, own.clone());
+        }
+        if !question.body.is_empty() {
+            builder = builder.header(CONTENT_TYPE, "application/json");
+        }
+        let body = RequestBody::Full(Some(question.body).filter(|body| !body.is_empty()));
+        let request = builder.body(body).map_err(|error| UpstreamError::Broken(error.to_string()))?;
+        let asked = async {
+            let Answered { response, sender } = self.send(request).await?;
+            let (parts, mut body) = response.into_parts();
+            let body = read_all(&mut body).await?;
+            self.give_back(sender);
+            Ok(UpstreamReply { code: parts.status.as_u16(), body })
+        };
+        let late = async {
+            sleep(self.current.options().timeout.min(2 * CONNECT)).await;
+            Err(UpstreamError::Slow)
+        };
+        future::or(asked, late).await
+    }
+
+    /// The connection that was used last, so that those that are not needed become old.
+    fn take_idle(&self, terms: &Terms) -> Option<Sender> {
+        let mut idle = self.idle.borrow_mut();
+        while idle.front().is_some_and(|first| first.since.elapsed() >= IDLE) {
+            idle.pop_front();
+        }
+        while let Some(last) = idle.pop_back() {
+            if last.sender.generation == terms.generation && last.sender.sender.is_ready() {
+                return Some(last.sender);
+            }
+        }
+        None
+    }
+
+    /// Opens a connection to the first endpoint that takes one, beginning with the last that did.
+    async fn open(&self, terms: &Terms) -> Result<(Sender, Connection<HyperIo, RequestBody>), UpstreamError> {
+        let mut why = String::from("no endpoint has an address: is its name right?");
+        let count = terms.places.len();
+        let mut held = Some(Count::take(&self.open)?);
+        for at in (0..count).map(|turn| (self.preferred.get() + turn) % count.max(1)) {
+            let place = &terms.places[at];
+            for address in &place.addresses {
+                match self.connect(terms, place, *address).await {
+                    Ok((sender, connection)) => {
+                        self.preferred.set(at);
+                        let Some(_count) = held.take() else { break };
+                        return Ok((
+                            Sender { sender, generation: terms.generation, place: at, _count },
+                            connection,
+                        ));
+                    }
+                    Err(error) => why = format!("{}: {error}", place.endpoint),
+                }
+            }
+        }
+        self.current.is_unreachable();
+        Err(UpstreamError::Unreachable(why))
+    }
+
+    async fn connect(
+        &self,
+        terms: &Terms,
+        place: &Place,
+        address: std::net::SocketAddr,
+    ) -> Result<(SendRequest<RequestBody>, Connection<HyperIo, RequestBody>), String> {
+        let connected = async {
+            let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+            let _ = stream.set_nodelay(true);
+            let stream = match (&terms.tls, &place.name) {
+                (Some(config), Some(name)) => {
+                    let connector = TlsConnector::from(Arc::clone(config));
+                    let secured =
+                        connector.connect(name.clone(), stream).await.map_err(|error| error.to_string())?;
+                    Stream::Tls(Box::new(secured.into()))
+                }
+                (Some(_) | None, None) | (None, Some(_)) => Stream::Plain(stream),
+            };
+            let mut builder = Builder::new();
+            builder.max_buf_size(READ_AHEAD_BYTES).max_headers(crate::http::request::HEADERS_MAX);
+            builder.handshake(HyperIo::new(stream)).await.map_err(|error| error.to_string())
+        };
+        let late = async {
+            sleep(CONNECT).await;
+            Err(format!("no connection within {} s", CONNECT.as_secs()))
+        };
+        future::or(connected, late).await
+    }
+}
+
+/// Reads a body to its end.
+async fn read_all(body: &mut Incoming) -> Result<Bytes, UpstreamError> {
+    let mut all = Vec::new();
+    while let Some(frame) = poll_fn(|cx| std::pin::Pin::new(&mut *body).poll_frame(cx)).await {
+        let frame = frame.map_err(|error| broken(&error))?;
+        if let Ok(piece) = frame.into_data() {
+            if all.len() + piece.len() > REPLY_BYTES_MAX {
+                return Err(UpstreamError::Broken(format!(
+                    "it is longer than {} MiB",
+                    REPLY_BYTES_MAX >> 20
+                )));
+            }
+            all.extend_from_slice(&piece);
+        }
+    }
+    Ok(all.into())
+}
+
+/// What hyper says, with its cause.
+pub(in crate::runtime) fn broken(error: &hyper::Error) -> UpstreamError {
+    match error.source() {
+        Some(cause) => UpstreamError::Broken(format!("{error}: {cause}")),
+        None => UpstreamError::Broken(error.to_string()),
+    }
+}
