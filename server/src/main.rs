@@ -14,7 +14,7 @@ use revcast::catalog::Catalogs;
 use revcast::clock::Clock;
 use revcast::config::{Config, Flags, ResourceForm, ResourceTable};
 use revcast::notify::Manager;
-use revcast::serve::{App, Freshness};
+use revcast::serve::{App, Beside, Freshness};
 use revcast::setting::ConfigError;
 use revcast::signals::ShutdownSignals;
 use revcast::source::command_queue::CommandQueue;
@@ -23,7 +23,7 @@ use revcast::source::engine::Engine;
 use revcast::source::epoch::{Epoch, Epochs};
 use revcast::source::etcd::{self, Elsewhere, EtcdOptions, Layout};
 use revcast::tls::{Current, Reloader};
-use revcast::{doctor, log, runtime};
+use revcast::{doctor, log, runtime, upstream};
 use revcast_engine::RingLimits;
 use revcast_engine::revision::Revision;
 use signal_hook::consts::SIGXFSZ;
@@ -137,7 +137,9 @@ fn serve(config: &Config) -> Result<(), Failure> {
     let commands = CommandQueue::new();
     let tls = config.tls.clone().map(Current::open).transpose().map_err(|fault| config.tls_error(fault))?;
     let audit = config.audit.as_ref().map(Audit::start).transpose().map_err(Failure::Run)?;
-    let plan = plan(config, (watchers_max, memory_max), limits, tls.clone(), audit.clone());
+    let upstream = config.upstream().cloned().map(upstream::Current::start).transpose();
+    let upstream = upstream.map_err(|why| Failure::Usage(format!("upstream: {why}")))?;
+    let plan = plan(config, (watchers_max, memory_max), limits, tls.clone(), audit.clone(), upstream);
     let (running, store) = match config.etcd() {
         None => start_embedded(config, &plan, catalogs, &engine, commands, &guard)?,
         Some(etcd) => start_etcd(config, &plan, etcd, catalogs, engine, commands, &guard)?,
@@ -189,6 +191,7 @@ fn plan(
     ring: RingLimits,
     tls: Option<Arc<Current>>,
     audit: Option<Audit>,
+    upstream: Option<Arc<upstream::Current>>,
 ) -> runtime::Plan {
     let source = match (config.etcd(), &config.embedded.data_dir) {
         (Some(etcd), _) => format!("etcd {} (keys under {})", etcd.endpoints.join(","), etcd.prefix),
@@ -205,6 +208,7 @@ fn plan(
         source,
         ring,
         audit,
+        upstream,
     }
 }
 
@@ -246,7 +250,8 @@ fn start_embedded(
     let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
     let app = App::new(catalogs, epochs, config.serve)
         .with_guard(Arc::clone(guard))
-        .with_names(config.allowed_hosts().clone(), plan.tls.clone());
+        .with_names(config.allowed_hosts().clone(), plan.tls.clone())
+        .with_beside(config.upstream().map(|options| Beside::new(options.identity)));
     prepare(&app);
     let running = runtime::start(plan, app, Arc::clone(&commands), |shards| {
         embedded::start(store, publisher, commands, shards, plan.clock, config.embedded.compact_interval)
@@ -277,6 +282,7 @@ fn start_etcd(
         .with_guard(Arc::clone(guard))
         .with_names(config.allowed_hosts().clone(), plan.tls.clone())
         .with_elsewhere(elsewhere)
+        .with_beside(config.upstream().map(|options| Beside::new(options.identity)))
         .with_freshness(freshness);
     prepare(&app);
     let options_of_source = options.clone();

@@ -121,6 +121,17 @@ impl Visitor {
     pub fn named(&self) -> Option<&Arc<Identity>> {
         (self.proof != Proof::Nothing).then_some(&self.identity)
     }
+
+    /// Whether the client's own credentials mean something to another server: a bearer token that an issuer signed, or none at all;
+    /// a token of a file here, unless it `knows_only_here`.
+    #[must_use]
+    pub const fn passes_credentials(&self, knows_only_here: bool) -> bool {
+        match self.proof {
+            Proof::Nothing | Proof::Signed(_) => true,
+            Proof::Token(_) => !knows_only_here,
+            Proof::Certificate => false,
+        }
+    }
 }
 
 /// The authorization that a long stream keeps, so that it can be checked again.

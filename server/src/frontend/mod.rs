@@ -7,6 +7,7 @@
 //! Kubernetes' API is one ([`serve`](crate::serve)); etcd's would be another. The operators' interface is one as well, and stands
 //! within the runtime, whose shards and counts it shows.
 
+mod forwarding;
 pub mod host;
 
 use std::sync::Arc;
@@ -18,6 +19,8 @@ use crate::auth::Identity;
 use crate::http::request::RequestHead;
 use crate::http::request_info::RequestTarget;
 use crate::http::status::Status;
+use crate::upstream::UpstreamError;
+pub use forwarding::{Forwarding, Instead};
 pub use host::{FullBody, Host, Newest, Reply, StreamFormat, StreamingBody, WatchRequest, Wire, WriteError};
 
 /// The memory budget of a request, out of what all requests share.
@@ -52,6 +55,29 @@ pub trait Frontend {
 
     /// Whether a request is a health check.
     fn is_health(&self, admitted: &Self::Admitted) -> bool;
+
+    /// How a request is forwarded that is not answered here, or why it cannot be: before its body is read. `None`: it is answered
+    /// here.
+    fn forwards(
+        &self,
+        head: &RequestHead,
+        admitted: &Self::Admitted,
+    ) -> Option<Result<Forwarding, Box<FullBody>>> {
+        let _ = (head, admitted);
+        None
+    }
+
+    /// The answer to a forwarded request that got no reply.
+    async fn without_upstream<H: Host>(
+        &self,
+        host: &H,
+        head: &RequestHead,
+        admitted: &Self::Admitted,
+        error: &UpstreamError,
+    ) -> Instead {
+        let _ = (host, head, admitted);
+        Instead::Status(Box::new(error.status()))
+    }
 
     /// Answers a request. `body` is complete and decoded.
     async fn handle<H: Host>(

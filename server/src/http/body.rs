@@ -194,6 +194,11 @@ impl BodyDecoder {
         }
     }
 
+    /// What was read of the body so far, which is not part of it any more: for a body that is passed on in pieces, without a limit.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.body)
+    }
+
     /// The phase after one byte that is not data.
     fn after(&mut self, byte: u8) -> Result<Phase, BodyError> {
         match self.phase {

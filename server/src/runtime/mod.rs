@@ -77,6 +77,8 @@ pub struct Plan {
     pub ring: RingLimits,
     /// The audit log.
     pub audit: Option<Audit>,
+    /// The API server beside this one.
+    pub upstream: Option<Arc<crate::upstream::Current>>,
 }
 
 /// Listeners per shard. Each has a queue of its own, of at most 4,096 connections (`net.core.somaxconn`); overflow costs its
@@ -219,6 +221,7 @@ pub fn start(
         source: plan.source.clone(),
         ring: plan.ring,
         audit: plan.audit.clone(),
+        upstream: plan.upstream.clone(),
     });
     let mut shards = Vec::with_capacity(options.cpus.len());
     let (ready, results) = std::sync::mpsc::channel();

@@ -17,7 +17,7 @@ use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::serve::App;
 use crate::source::command_queue::CommandQueue;
-use crate::tls;
+use crate::{tls, upstream};
 
 /// What all shards of a process share.
 #[derive(Debug)]
@@ -49,6 +49,8 @@ pub(super) struct Shared {
     pub(super) source: String,
     pub(super) ring: RingLimits,
     pub(super) audit: Option<Audit>,
+    /// The API server beside this one.
+    pub(super) upstream: Option<Arc<upstream::Current>>,
 }
 
 /// A request in progress, which a closing server waits for; released on drop, also when its task panics.

@@ -181,6 +181,12 @@ pub(super) fn check(app: &App, visitor: &Visitor, access: &Access) -> Result<(),
     if app.guard().allows(visitor, access) { Ok(()) } else { Err(access.forbidden(&visitor.identity.name)) }
 }
 
+/// The refusal of an admitted request, in the form that it asks for.
+pub(super) fn refused(head: &RequestHead, admitted: &Admitted, status: &Status) -> FullBody {
+    let whole = spelled(head, admitted.query.layout(head.user_agent.as_deref()), status);
+    FullBody { retry_after_seconds: status.retry_after_seconds(), ..whole }
+}
+
 fn spelled(head: &RequestHead, layout: Layout, status: &Status) -> FullBody {
     let format = ResponseFormat::of_errors(head.accept.as_deref(), layout);
     // As kube-apiserver: the user name in it may be anything.

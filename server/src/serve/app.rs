@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::forward::Beside;
 use super::options::ServeOptions;
 use crate::auth::Guard;
 use crate::catalog::{Catalog, Catalogs};
@@ -90,6 +91,8 @@ pub struct App {
     /// Its names besides addresses and `localhost`: from the options, and from its certificate.
     hosts: Hosts,
     elsewhere: Elsewhere,
+    /// The API server that answers what is not served here.
+    beside: Option<Beside>,
     tls: Option<Arc<Current>>,
 }
 
@@ -107,6 +110,7 @@ impl App {
             guard: Arc::new(Guard::open()),
             hosts: Hosts::default(),
             elsewhere: Elsewhere::default(),
+            beside: None,
             tls: None,
         }
     }
@@ -140,6 +144,17 @@ impl App {
     #[must_use]
     pub fn with_elsewhere(self, elsewhere: Elsewhere) -> Self {
         Self { elsewhere, ..self }
+    }
+
+    /// With an API server that answers what is not served here.
+    #[must_use]
+    pub fn with_beside(self, beside: Option<Beside>) -> Self {
+        Self { beside, ..self }
+    }
+
+    /// The API server that answers what is not served here.
+    pub(super) const fn beside(&self) -> Option<&Beside> {
+        self.beside.as_ref()
     }
 
     /// Why a resource is not served here, if it is not.

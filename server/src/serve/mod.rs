@@ -17,6 +17,7 @@ mod collection;
 mod create;
 mod delete;
 pub mod encode;
+mod forward;
 mod get;
 mod gzip;
 mod health;
@@ -55,6 +56,7 @@ use admit::admit;
 pub use admit::{Admitted, admit_operator};
 pub use app::{App, Freshness, Life};
 pub use encode::Encoder;
+pub use forward::Beside;
 pub use options::ServeOptions;
 pub use patch::strategic;
 pub use storage::StorageMediaType;
@@ -64,7 +66,7 @@ use crate::api::printer::Printer;
 use crate::api::resources::{ApiResource, StoredResource};
 use crate::api::versions::Conversion;
 use crate::catalog::Catalog;
-use crate::frontend::{Admission, Budget, Frontend, FullBody, Host, Reply};
+use crate::frontend::{Admission, Budget, Forwarding, Frontend, FullBody, Host, Instead, Reply};
 use crate::http::negotiation::{self, DiscoveryForm, Form, Media, NotAcceptable, Objects};
 use crate::http::options::{IncludeObject, ListOptions, OptionsError, Query, WatchOptions};
 use crate::http::request::{BodyFraming, Method, RequestHead};
@@ -73,6 +75,7 @@ use crate::http::response::JSON;
 use crate::http::route::{ResourcePath, RouteError, Target};
 use crate::http::status::{GroupResource, Layout, Status};
 use crate::source::epoch::Epoch;
+use crate::upstream::UpstreamError;
 use encode::Shape;
 use reply::ResponseFormat;
 
@@ -95,6 +98,24 @@ impl Frontend for App {
 
     fn is_health(&self, admitted: &Box<Admitted>) -> bool {
         admitted.is_health()
+    }
+
+    fn forwards(
+        &self,
+        head: &RequestHead,
+        admitted: &Box<Admitted>,
+    ) -> Option<Result<Forwarding, Box<FullBody>>> {
+        forward::forwards(self, head, admitted)
+    }
+
+    async fn without_upstream<H: Host>(
+        &self,
+        host: &H,
+        head: &RequestHead,
+        admitted: &Box<Admitted>,
+        error: &UpstreamError,
+    ) -> Instead {
+        forward::without_upstream(self, host, head, admitted, error).await
     }
 
     async fn handle<H: Host>(
@@ -136,6 +157,15 @@ async fn answer<H: Host>(
         Err(error @ RouteError::Name { .. }) => return reply::status(&error.status(), request.errors()),
     };
     request.answer(target, body).await.unwrap_or_else(|status| reply::status(&status, request.errors()))
+}
+
+/// For requests without a body.
+struct NoBudget;
+
+impl Budget for NoBudget {
+    fn charge(&self, _bytes: usize) -> Result<(), Status> {
+        Ok(())
+    }
 }
 
 /// A request before its resource is known.

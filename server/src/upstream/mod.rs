@@ -4,6 +4,7 @@
 //! `runtime/upstream`'s.
 
 mod ask;
+mod copies;
 mod current;
 mod kubeconfig;
 mod material;
@@ -13,6 +14,7 @@ mod request;
 mod terms;
 
 pub use ask::{Question, UpstreamError, UpstreamReply};
+pub use copies::{COPY_BYTES_MAX, Copies, Copy, CopyKey};
 pub use current::Current;
 pub use options::{Credentials, Endpoint, ForwardIdentity, UpstreamOptions};
 pub use request::{Caller, ForwardedHead, NotForwarded};

@@ -116,6 +116,8 @@ pub(super) struct Connection {
     pub(super) buffer: Vec<u8>,
     /// Bytes per read.
     pub(super) read_bytes: usize,
+    /// The current head as it was received, if it may be forwarded.
+    pub(super) raw_head: Vec<u8>,
     kind: ListenerKind,
     /// The client's identity, in DER: the leaf of a verified chain. It is the same for every request of the connection.
     peer_certificate: Option<Arc<[u8]>>,
@@ -151,6 +153,7 @@ impl Connection {
             transport: Some(transport),
             buffer,
             read_bytes: FIRST_READ_BYTES,
+            raw_head: Vec::new(),
             kind,
             peer_certificate,
             authorities: None,
@@ -229,6 +232,20 @@ impl Connection {
             let message = "no descriptor is left for another connection: raise nofile (ulimit -n)".to_owned();
             self.send_last(&Status::service_unavailable(message, 1), head).await;
             return Some(Over::Linger);
+        }
+        match frontend.forwards(head, &admitted) {
+            None => {}
+            Some(Err(whole)) => return self.turn_away(head, &whole).await,
+            Some(Ok(forwarding)) => {
+                return match self.forward(head, &forwarding).await {
+                    Ok(over) => over,
+                    Err(error) => {
+                        let local = Rc::clone(&self.local);
+                        let instead = frontend.without_upstream(&*local, head, &admitted, &error).await;
+                        self.answer_instead(head, instead).await
+                    }
+                };
+            }
         }
         let takes_body = frontend.takes_body(&admitted);
         if head.body != BodyFraming::None

@@ -31,6 +31,10 @@ impl Connection {
         loop {
             match scanner.parse(&self.buffer) {
                 Ok(Parsed::Complete { head, head_len }) => {
+                    if local.upstream.is_some() {
+                        self.raw_head.clear();
+                        self.raw_head.extend_from_slice(&self.buffer[..head_len]);
+                    }
                     self.buffer.drain(..head_len);
                     return Ok(Some(*head));
                 }

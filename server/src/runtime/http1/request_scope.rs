@@ -76,6 +76,11 @@ impl RequestScope {
         }
     }
 
+    /// Its id in the audit log.
+    pub(super) const fn id(&self) -> Uuid {
+        self.id
+    }
+
     /// A reply with this code is sent. Returns its `Audit-Id`.
     pub(super) const fn answered(&mut self, code: u16) -> Uuid {
         self.code = code;

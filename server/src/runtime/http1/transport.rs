@@ -6,11 +6,13 @@ use std::io;
 use std::net::Shutdown;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use futures_lite::{AsyncReadExt, AsyncWriteExt, future};
+use futures_lite::{AsyncRead as _, AsyncReadExt, AsyncWrite as _, AsyncWriteExt, future};
 use glommio::net::TcpStream;
 use rustls::pki_types::CertificateDer;
 
@@ -49,17 +51,19 @@ pub(in crate::runtime) struct Transport {
     tls: Option<Box<Session>>,
     /// Wire bytes to send before all others.
     unsent: Vec<u8>,
+    /// Whether the peer was told that nothing more is sent.
+    is_finished: bool,
 }
 
 impl Transport {
     /// For plain TCP.
     pub(in crate::runtime) const fn plain(stream: TcpStream) -> Self {
-        Self { stream, tls: None, unsent: Vec::new() }
+        Self { stream, tls: None, unsent: Vec::new(), is_finished: false }
     }
 
     /// For a connection that carried a watch, with wire bytes that are unsent.
     pub(in crate::runtime) const fn resumed(stream: TcpStream, tls: TlsSession, unsent: Vec<u8>) -> Self {
-        Self { stream, tls, unsent }
+        Self { stream, tls, unsent, is_finished: false }
     }
 
     /// For TLS: completes the handshake. Plain bytes that came with its end are appended to `buffer`.
@@ -111,7 +115,7 @@ impl Transport {
                 Ok(State::Handshake) => {}
                 Ok(State::Open) => {
                     let _ = stream.set_write_timeout(Some(STALL));
-                    return Ok(Self { stream, tls: Some(session), unsent: Vec::new() });
+                    return Ok(Self { stream, tls: Some(session), unsent: Vec::new(), is_finished: false });
                 }
                 Ok(State::Closed) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 // The peer must be able to read the alert: bytes that it sent after its messages must not cause a reset.
@@ -166,6 +170,7 @@ impl Transport {
 
     /// Sends all of `bytes`.
     pub(in crate::runtime) async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.settle().await?;
         let Some(session) = &mut self.tls else { return self.stream.write_all(bytes).await };
         let mut wire = Vec::new();
         for piece in bytes.chunks(SEAL_BYTES) {
@@ -178,6 +183,82 @@ impl Transport {
             }
         }
         Ok(())
+    }
+
+    /// No read waits longer than this; `None`: for ever.
+    pub(in crate::runtime) fn set_patience(&self, patience: Option<Duration>) {
+        let _ = self.stream.set_read_timeout(patience);
+    }
+
+    /// Appends at most about `most` bytes from the peer to `buffer`. Ready with how many; 0: end of stream.
+    pub(in crate::runtime) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut Vec<u8>,
+        most: usize,
+    ) -> Poll<io::Result<usize>> {
+        let used = buffer.len();
+        loop {
+            buffer.resize(used + most, 0);
+            let polled = Pin::new(&mut self.stream).poll_read(cx, &mut buffer[used..]);
+            let Poll::Ready(Ok(read)) = polled else {
+                buffer.truncate(used);
+                return polled;
+            };
+            let Some(session) = self.tls.as_mut().filter(|_| read > 0) else {
+                buffer.truncate(used + read);
+                return Poll::Ready(Ok(read));
+            };
+            let wire = buffer.split_off(used);
+            let state = session.read(&wire[..read], buffer, &mut self.unsent).map_err(broken)?;
+            if buffer.len() > used || state == State::Closed {
+                return Poll::Ready(Ok(buffer.len() - used));
+            }
+        }
+    }
+
+    /// Takes some of `bytes`, after all that was taken before is sent. Ready with how many.
+    pub(in crate::runtime) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_flush(cx))?;
+        let Some(session) = &mut self.tls else { return Pin::new(&mut self.stream).poll_write(cx, bytes) };
+        let taken = bytes.len().min(SEAL_BYTES);
+        session.seal(&bytes[..taken], &mut self.unsent).map_err(broken)?;
+        // What is sealed is sent by the next call, if not now.
+        match self.poll_flush(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(taken)),
+        }
+    }
+
+    /// Ready when all that was taken is sent.
+    pub(in crate::runtime) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.unsent.is_empty() {
+            let sent = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.unsent));
+            match sent {
+                Ok(sent) => drop(self.unsent.drain(..sent)),
+                Err(error) => {
+                    // After an incomplete record nothing can be sent, not even an alert.
+                    self.tls = None;
+                    self.unsent.clear();
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Says that nothing more is sent. Reading goes on.
+    pub(in crate::runtime) fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(session) = self.tls.as_mut().filter(|_| !self.is_finished) {
+            session.close(&mut self.unsent);
+        }
+        self.is_finished = true;
+        ready!(self.poll_flush(cx))?;
+        Pin::new(&mut self.stream).poll_close(cx)
     }
 
     /// The peer's address.

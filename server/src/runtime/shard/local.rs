@@ -26,9 +26,11 @@ use crate::runtime::shared::Shared;
 use crate::runtime::sys::notify::Notify;
 use crate::runtime::sys::polls::Polls;
 use crate::runtime::sys::sends::Sends;
+use crate::runtime::upstream::UpstreamClient;
 use crate::runtime::watch::NewWatch;
 use crate::source::command_queue::{Answer, Asker, Command};
 use crate::source::{SourceError, Txn};
+use crate::upstream::{Question, UpstreamError, UpstreamReply};
 
 /// One core's state.
 #[derive(Debug)]
@@ -47,6 +49,8 @@ pub(in crate::runtime) struct Local {
     random: RefCell<fastrand::Rng>,
     /// Second descriptors of the public listeners, until the server closes.
     listeners: RefCell<Vec<OwnedFd>>,
+    /// The connections to the upstream; `None`: there is none.
+    pub(in crate::runtime) upstream: Option<Rc<UpstreamClient>>,
     has_stopped: Cell<bool>,
 }
 
@@ -69,6 +73,7 @@ impl Local {
             notify,
             random: RefCell::new(fastrand::Rng::new()),
             listeners: RefCell::default(),
+            upstream: shared.upstream.clone().map(|current| Rc::new(UpstreamClient::new(current))),
             has_stopped: Cell::new(false),
             shared,
         })
@@ -217,6 +222,15 @@ impl Host for Local {
             Some(_) => Err(something_else()),
             None => Err(too_many()),
         }
+    }
+
+    async fn ask_upstream(&self, question: Question) -> Result<UpstreamReply, UpstreamError> {
+        let client = self.upstream.as_ref().ok_or(UpstreamError::Absent)?;
+        let asked = client.ask(question).await;
+        if let Err(error) = &asked {
+            self.handle().tally.upstream.failed(error);
+        }
+        asked
     }
 
     async fn yield_now(&self) {

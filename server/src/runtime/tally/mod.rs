@@ -4,6 +4,7 @@
 //! touched by a delivery. `telemetry` renders it.
 
 mod requests;
+mod upstream;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,6 +13,7 @@ use revcast_engine::{End, Lag, Memory, Timings};
 
 use crate::durations::{Durations, add};
 pub(super) use requests::{CODES, Requests};
+pub(super) use upstream::{FAILURES, UpstreamTally};
 
 /// Why a watch ended, from the state of its peer, the engine and the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +108,7 @@ impl Refusal {
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Tally {
     pub(in crate::runtime) requests: Requests,
+    pub(in crate::runtime) upstream: UpstreamTally,
     pub(in crate::runtime) turn_delay: Durations,
     pub(in crate::runtime) first_write: Durations,
     pub(in crate::runtime) last_write: Durations,

@@ -14,6 +14,7 @@ mod source;
 mod status;
 #[cfg(test)]
 mod tests;
+mod upstream;
 mod window;
 
 pub(super) use page::Form;
@@ -30,6 +31,9 @@ pub(super) fn metrics(shared: &Shared, form: Form) -> String {
     source::render(&mut page, shared);
     http::render(&mut page, &shared.handles.0);
     connections::render(&mut page, &shared.handles.0);
+    if shared.upstream.is_some() {
+        upstream::render(&mut page, &shared.handles.0);
+    }
     page.counter(
         "revcast_panics_total",
         "Requests that panicked.",

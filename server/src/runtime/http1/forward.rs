@@ -1,0 +1,472 @@
+//! Forwarding: a request to the upstream, and its reply to the client, piece by piece.
+//!
+//! Owns the order of the two directions. Neither is ever held as a whole: a piece is read when the one before it is on its way. When
+//! the client goes, its request to the upstream is cancelled, by closing that connection. After an upgrade the bytes of both
+//! directions are passed on as they are: see [`tunnel`](super::tunnel).
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_lite::future;
+use glommio::timer::sleep;
+use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, UPGRADE};
+use http::response::Parts;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body::Body as _;
+use hyper::body::Incoming;
+
+use super::connection::{Connection, Over};
+use super::transport::STALL;
+use crate::frontend::{Forwarding, Instead};
+use crate::http::body::{BodyDecoder, BodyError, Fed};
+use crate::http::request::{BodyFraming, RequestHead};
+use crate::http::response::{CONTINUE, Framing};
+use crate::http::status::Status;
+use crate::runtime::upstream::body::{BodySender, Cut, RequestBody};
+use crate::runtime::upstream::{Answered, Sender, UpstreamClient, broken};
+use crate::upstream::{COPY_BYTES_MAX, Caller, ForwardedHead, UpstreamError, reply};
+
+/// Bytes per read of a client that sends a body.
+const READ_BYTES: usize = 16 << 10;
+/// Bytes that a client may send ahead of its next request while a reply is under way: then nothing more is read.
+const AHEAD_BYTES_MAX: usize = 64 << 10;
+/// What a forwarded request holds: a piece in each direction, and what hyper reads ahead.
+const FORWARDED_BYTES: usize = 128 << 10;
+/// What the body of a reply that is kept as a copy is expected to have, at least.
+const COPY_BYTES: usize = 16 << 10;
+
+/// Why there is no reply of the upstream.
+#[derive(Debug)]
+enum Unanswered {
+    /// Its client is gone, or sends no body any more.
+    ClientGone,
+    /// Its client sends the body too slowly.
+    ClientSlow,
+    /// Its client's body is invalid.
+    Body(BodyError),
+    /// The upstream.
+    Upstream(UpstreamError),
+}
+
+/// The body of the current request, while it is read.
+#[derive(Debug)]
+struct Incomplete {
+    decoder: BodyDecoder,
+    sender: BodySender,
+    /// The rest of `100 Continue` that is to be sent before the client sends the body.
+    invitation: &'static [u8],
+    /// Increases with every piece.
+    pieces: u64,
+}
+
+/// The reply, and what it came with.
+struct Reply {
+    response: Response<Incoming>,
+    /// The connection of the reply, if it can be used again.
+    sender: Option<Sender>,
+    /// Whether the client's body was passed on to its end.
+    is_whole: bool,
+}
+
+impl Connection {
+    /// Forwards a request, and passes on the reply. `None`: the connection continues.
+    pub(super) async fn forward(
+        &mut self,
+        head: &RequestHead,
+        forwarding: &Forwarding,
+    ) -> Result<Option<Over>, UpstreamError> {
+        let client = self.local.upstream.clone().ok_or(UpstreamError::Absent)?;
+        if let Err(status) = self.charge.get_mut().add(FORWARDED_BYTES) {
+            self.send_last(&status, head).await;
+            return Ok(Some(Over::Linger));
+        }
+        let began = Instant::now();
+        let forwarded = self.forwarded_head(forwarding, &client)?;
+        let upgrade = forwarded.upgrade.clone().filter(|_| head.body == BodyFraming::None);
+        let takes_trailers = forwarded.takes_trailers;
+        let (request, incomplete) = match request(head, forwarded, upgrade.as_ref()) {
+            Ok(made) => made,
+            Err(error) => {
+                self.send_last(&error.status(), head).await;
+                return Ok(Some(Over::Linger));
+            }
+        };
+        let timeout = (!forwarding.is_long).then(|| client.current().options().timeout);
+        let replied = match upgrade {
+            Some(_) => match self.upgraded(&client, request, timeout).await {
+                Ok(Ok(over)) => {
+                    self.local.handle().tally.upstream.answered(101, began.elapsed());
+                    return Ok(Some(over));
+                }
+                Ok(Err(reply)) => Ok(reply),
+                Err(error) => Err(error),
+            },
+            None => self.sent(&client, request, incomplete, timeout).await,
+        };
+        let reply = match replied {
+            Ok(reply) => reply,
+            Err(Unanswered::ClientGone) => return Ok(Some(Over::Quiet)),
+            Err(Unanswered::ClientSlow) => {
+                let message =
+                    format!("no byte of the body arrived for {} s: send it faster", STALL.as_secs());
+                self.send_last(&Status::other(408, message), head).await;
+                return Ok(Some(Over::Linger));
+            }
+            Err(Unanswered::Body(error)) => {
+                self.send_last(&error.status(), head).await;
+                return Ok(Some(Over::Linger));
+            }
+            Err(Unanswered::Upstream(error)) => {
+                self.local.handle().tally.upstream.failed(&error);
+                return Err(error);
+            }
+        };
+        self.local.handle().tally.upstream.answered(reply.response.status().as_u16(), began.elapsed());
+        let over = self.pass_on(head, &client, forwarding, reply, takes_trailers).await;
+        self.local.handle().tally.upstream.connections(client.connections());
+        Ok(over)
+    }
+
+    /// Answers in place of the upstream. `None`: the connection continues.
+    pub(super) async fn answer_instead(&mut self, head: &RequestHead, instead: Instead) -> Option<Over> {
+        // A body may have been read in part.
+        let close = head.body != BodyFraming::None || head.upgrade.is_some();
+        let sent = match instead {
+            Instead::Whole(whole) => return self.turn_away(head, &whole).await,
+            Instead::Status(status) => {
+                if close {
+                    self.send_last(&status, head).await;
+                } else {
+                    self.send_status(&status, Some(head)).await;
+                }
+                Ok(())
+            }
+            Instead::Copy(copy) => {
+                self.answered(copy.parts.status.as_u16());
+                let mut parts = copy.parts.clone();
+                if let Ok(age) = HeaderValue::from_str(&copy.since.elapsed().as_secs().to_string()) {
+                    parts.headers.insert("age", age);
+                }
+                let mut out = Vec::new();
+                let framing = Framing::Length(copy.body.len() as u64);
+                reply::push_head(&mut out, &parts, framing, close || !head.keep_alive);
+                if !head.wants_head_only() {
+                    out.extend_from_slice(&copy.body);
+                }
+                self.send(&out).await
+            }
+        };
+        match sent {
+            Ok(()) if head.keep_alive && !close => None,
+            Ok(()) => Some(Over::Linger),
+            Err(_) => Some(Over::Quiet),
+        }
+    }
+
+    /// The head for the upstream, with the identity that it is to see.
+    fn forwarded_head(
+        &mut self,
+        forwarding: &Forwarding,
+        client: &UpstreamClient,
+    ) -> Result<ForwardedHead, UpstreamError> {
+        let raw = std::mem::take(&mut self.raw_head);
+        let peer = self.transport.as_ref().and_then(|transport| transport.peer());
+        let mut forwarded = ForwardedHead::of(&raw, peer.as_ref().map(SocketAddr::ip), &forwarding.caller)
+            .map_err(UpstreamError::Request)?;
+        if let Some(scope) = &self.scope {
+            forwarded.set_audit_id(&scope.id().to_string());
+        }
+        match (&forwarding.caller, &client.current().terms().authorization) {
+            (Caller::Impersonated(_), Some(own)) => {
+                forwarded.headers.insert(AUTHORIZATION, own.clone());
+            }
+            (Caller::Impersonated(_) | Caller::Client | Caller::Named(_), _) => {}
+        }
+        Ok(forwarded)
+    }
+
+    /// Sends a request, with the body that the client sends meanwhile.
+    async fn sent(
+        &mut self,
+        client: &UpstreamClient,
+        request: Request<RequestBody>,
+        incomplete: Option<Incomplete>,
+        timeout: Option<Duration>,
+    ) -> Result<Reply, Unanswered> {
+        let mut incomplete = incomplete;
+        self.set_patience(incomplete.as_ref().map(|_| STALL));
+        let mut sending = std::pin::pin!(client.send(request));
+        loop {
+            let before = incomplete.as_ref().map(|body| body.pieces);
+            let answered = poll_fn(|cx| {
+                if let Poll::Ready(sent) = sending.as_mut().poll(cx) {
+                    return Poll::Ready(Some(sent.map_err(Unanswered::Upstream)));
+                }
+                match self.poll_client(cx, &mut incomplete) {
+                    Poll::Ready(why) => Poll::Ready(Some(Err(why))),
+                    Poll::Pending => Poll::Pending,
+                }
+            });
+            let late = async {
+                match timeout {
+                    Some(timeout) => sleep(timeout).await,
+                    None => future::pending().await,
+                };
+                None
+            };
+            match future::or(answered, late).await {
+                Some(answered) => {
+                    let Answered { response, sender } = answered?;
+                    let is_whole = incomplete.is_none();
+                    return Ok(Reply { response, sender: Some(sender).filter(|_| is_whole), is_whole });
+                }
+                // A body that arrives slowly is not the upstream's delay.
+                None if before.is_some() && incomplete.as_ref().map(|body| body.pieces) != before => {}
+                None => return Err(Unanswered::Upstream(UpstreamError::Slow)),
+            }
+        }
+    }
+
+    /// Sends a request that asks for an upgrade. The upstream decides: the way the connection ends, or an ordinary reply.
+    async fn upgraded(
+        &mut self,
+        client: &UpstreamClient,
+        request: Request<RequestBody>,
+        timeout: Option<Duration>,
+    ) -> Result<Result<Over, Reply>, Unanswered> {
+        self.set_patience(None);
+        let mut request = request;
+        let opened = client.open_alone().await.map_err(Unanswered::Upstream)?;
+        let (mut sender, mut connection, authority) = opened;
+        request.headers_mut().insert(http::header::HOST, authority);
+        let response = {
+            let mut sending = std::pin::pin!(UpstreamClient::send_alone(&mut sender, request));
+            let answered = poll_fn(|cx| {
+                // What it returns is known from the reply.
+                let _ = connection.poll_without_shutdown(cx);
+                if let Poll::Ready(sent) = sending.as_mut().poll(cx) {
+                    return Poll::Ready(sent.map_err(Unanswered::Upstream));
+                }
+                self.poll_client(cx, &mut None).map(Err)
+            });
+            let late = async {
+                match timeout {
+                    Some(timeout) => sleep(timeout).await,
+                    None => future::pending().await,
+                };
+                Err(Unanswered::Upstream(UpstreamError::Slow))
+            };
+            future::or(answered, late).await?
+        };
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            glommio::spawn_local(async move {
+                let _ = connection.await;
+            })
+            .detach();
+            return Ok(Err(Reply { response, sender: None, is_whole: true }));
+        }
+        let (parts, body) = response.into_parts();
+        drop(body);
+        let mut left = connection.into_parts();
+        let early = std::mem::take(&mut left.read_buf);
+        self.answered(101);
+        let mut out = Vec::new();
+        reply::push_head(&mut out, &parts, Framing::UntilClose, false);
+        out.extend_from_slice(&early);
+        let stream = left.io.into_stream();
+        Ok(Ok(self.tunnel(stream, out, sender).await))
+    }
+
+    /// What the client does while its request is answered: it sends the body, or goes. Ready only if there is no use in going on.
+    fn poll_client(&mut self, cx: &mut Context<'_>, body: &mut Option<Incomplete>) -> Poll<Unanswered> {
+        loop {
+            let Some(incomplete) = body else { return self.poll_gone(cx).map(|()| Unanswered::ClientGone) };
+            ready!(incomplete.sender.poll_wanted(cx));
+            let Some(transport) = &mut self.transport else { return Poll::Ready(Unanswered::ClientGone) };
+            while !incomplete.invitation.is_empty() {
+                match ready!(transport.poll_write(cx, incomplete.invitation)) {
+                    Ok(sent) => incomplete.invitation = &incomplete.invitation[sent..],
+                    Err(_) => return Poll::Ready(Unanswered::ClientGone),
+                }
+            }
+            match incomplete.decoder.feed(&self.buffer) {
+                Ok(Fed::Done { body: last, consumed }) => {
+                    self.buffer.drain(..consumed);
+                    if !last.is_empty() {
+                        incomplete.sender.send(last);
+                    }
+                    incomplete.sender.end(Ok(()));
+                    *body = None;
+                    self.set_patience(None);
+                    continue;
+                }
+                Ok(Fed::NeedMore) => {
+                    self.buffer.clear();
+                    let piece = incomplete.decoder.take();
+                    if !piece.is_empty() {
+                        incomplete.pieces += 1;
+                        incomplete.sender.send(Bytes::from(piece));
+                        continue;
+                    }
+                }
+                Err(error) => {
+                    incomplete.sender.end(Err(Cut));
+                    return Poll::Ready(Unanswered::Body(error));
+                }
+            }
+            let why = match ready!(transport.poll_read(cx, &mut self.buffer, READ_BYTES)) {
+                Ok(read) if read > 0 => continue,
+                Err(error) if error.kind() == std::io::ErrorKind::TimedOut => Unanswered::ClientSlow,
+                Ok(_) | Err(_) => Unanswered::ClientGone,
+            };
+            incomplete.sender.end(Err(Cut));
+            return Poll::Ready(why);
+        }
+    }
+
+    /// Ready when the client has closed its connection. What it sends ahead is kept for its next request.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.buffer.len() < AHEAD_BYTES_MAX {
+            let Some(transport) = &mut self.transport else { return Poll::Ready(()) };
+            match ready!(transport.poll_read(cx, &mut self.buffer, READ_BYTES)) {
+                Ok(read) if read > 0 => {}
+                Ok(_) | Err(_) => return Poll::Ready(()),
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Passes a reply on, piece by piece. `None`: the connection continues.
+    async fn pass_on(
+        &mut self,
+        head: &RequestHead,
+        client: &std::rc::Rc<UpstreamClient>,
+        forwarding: &Forwarding,
+        reply: Reply,
+        takes_trailers: bool,
+    ) -> Option<Over> {
+        let Reply { response, sender, is_whole } = reply;
+        let (parts, mut body) = response.into_parts();
+        let framing = framing_of(head, &parts, &body);
+        let close = !head.keep_alive || !is_whole || framing == Framing::UntilClose;
+        let has_body = !head.wants_head_only() && !matches!(parts.status.as_u16(), 204 | 304);
+        self.answered(parts.status.as_u16());
+        // Not while a body is still being sent: then the connection ends anyway.
+        let watches_client = is_whole;
+        let mut copy =
+            forwarding.copy.as_ref().filter(|_| parts.status == 200).map(|_| Vec::with_capacity(COPY_BYTES));
+        let mut out = Vec::with_capacity(4 << 10);
+        reply::push_head(&mut out, &parts, framing, close);
+        let mut trailers: Option<HeaderMap> = None;
+        while has_body {
+            let next = poll_fn(|cx| {
+                let next = Pin::new(&mut body).poll_frame(cx);
+                if next.is_ready() || !out.is_empty() {
+                    return next.map(Some);
+                }
+                if watches_client && self.poll_gone(cx).is_ready() {
+                    return Poll::Ready(None);
+                }
+                Poll::Pending
+            });
+            // What is there already goes out with the head; else the head goes first.
+            let next = if out.is_empty() { Some(next.await) } else { future::poll_once(next).await };
+            match next {
+                None => {}
+                Some(None) => return Some(Over::Quiet),
+                Some(Some(None)) => break,
+                Some(Some(Some(Ok(frame)))) => match frame.into_data() {
+                    Ok(piece) => {
+                        match &mut copy {
+                            Some(kept) if kept.len() + piece.len() <= COPY_BYTES_MAX => {
+                                kept.extend_from_slice(&piece)
+                            }
+                            Some(_) | None => copy = None,
+                        }
+                        reply::push_piece(&mut out, &piece, framing);
+                    }
+                    Err(frame) => trailers = frame.into_trailers().ok(),
+                },
+                Some(Some(Some(Err(error)))) => {
+                    // The client must see that the reply is not complete.
+                    crate::log::debug(|| format!("a forwarded reply broke off: {}", broken(&error)));
+                    let _ = self.send(&out).await;
+                    self.local.handle().tally.upstream.failed(&broken(&error));
+                    self.transport = None;
+                    return Some(Over::Quiet);
+                }
+            }
+            if self.send(&out).await.is_err() {
+                return Some(Over::Quiet);
+            }
+            out.clear();
+            // A long reply must not keep the shard from its watches.
+            crate::frontend::Host::yield_now(&*self.local).await;
+        }
+        if has_body {
+            reply::push_end(&mut out, trailers.as_ref().filter(|_| takes_trailers), framing);
+        }
+        if let Some(sender) = sender {
+            client.give_back(sender);
+        }
+        if let (Some((copies, key)), Some(kept)) = (&forwarding.copy, copy) {
+            copies.keep(key.clone(), parts, kept.into());
+        }
+        match self.send(&out).await {
+            Ok(()) if !close => None,
+            Ok(()) => Some(Over::Linger),
+            Err(_) => Some(Over::Quiet),
+        }
+    }
+
+    /// No read of the client waits longer than this.
+    fn set_patience(&self, patience: Option<Duration>) {
+        if let Some(transport) = &self.transport {
+            transport.set_patience(patience);
+        }
+    }
+}
+
+/// How the body of a reply reaches the client.
+fn framing_of(head: &RequestHead, parts: &Parts, body: &Incoming) -> Framing {
+    if head.wants_head_only() {
+        let said = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        return said.map_or(Framing::Chunked, Framing::Length);
+    }
+    body.size_hint().exact().map_or_else(|| Framing::stream_for(head), Framing::Length)
+}
+
+/// The request for the upstream, and what is left to read of its body.
+fn request(
+    head: &RequestHead,
+    forwarded: ForwardedHead,
+    upgrade: Option<&HeaderValue>,
+) -> Result<(Request<RequestBody>, Option<Incomplete>), BodyError> {
+    let (body, incomplete) = match head.body {
+        BodyFraming::None => (RequestBody::Full(None), None),
+        BodyFraming::Length(_) | BodyFraming::Chunked => {
+            let sender = BodySender::default();
+            let length = if let BodyFraming::Length(length) = head.body { Some(length) } else { None };
+            let incomplete = Incomplete {
+                decoder: BodyDecoder::new(head.body, usize::MAX)?,
+                sender: sender.clone(),
+                invitation: if head.expect_continue { CONTINUE } else { b"" },
+                pieces: 0,
+            };
+            (RequestBody::Stream(sender, length), Some(incomplete))
+        }
+    };
+    let mut request = Request::new(body);
+    *request.method_mut() = forwarded.method;
+    *request.uri_mut() = forwarded.target;
+    *request.headers_mut() = forwarded.headers;
+    if let Some(protocol) = upgrade {
+        request.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        request.headers_mut().insert(UPGRADE, protocol.clone());
+    }
+    Ok((request, incomplete))
+}

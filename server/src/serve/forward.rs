@@ -1,0 +1,165 @@
+//! Which requests the upstream answers, and with which identity it sees them.
+//!
+//! Owns the border: reads and watches of cached resources are served here, and everything else is the upstream's, also what exists
+//! nowhere. A resource is the upstream's as a whole while one of its values cannot be read here.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use revcast_engine::resource::Codec;
+
+use super::admit::{Admitted, refused};
+use super::app::App;
+use super::{NoBudget, answer};
+use crate::api::resources::ApiResource;
+use crate::api::versions::Conversion;
+use crate::auth::Visitor;
+use crate::frontend::{Forwarding, FullBody, Host, Instead, Reply};
+use crate::http::request::{Method, RequestHead};
+use crate::http::route::{ResourcePath, Target};
+use crate::http::status::Status;
+use crate::upstream::{Caller, Copies, CopyKey, ForwardIdentity, UpstreamError};
+
+/// Subresources whose replies are streams, or end the protocol.
+const LONG: [&str; 5] = ["log", "exec", "attach", "portforward", "proxy"];
+
+/// The upstream, as requests need it.
+#[derive(Debug)]
+pub struct Beside {
+    identity: ForwardIdentity,
+    copies: Arc<Copies>,
+}
+
+impl Beside {
+    /// An upstream that sees requests with this identity.
+    #[must_use]
+    pub fn new(identity: ForwardIdentity) -> Self {
+        Self { identity, copies: Arc::default() }
+    }
+}
+
+/// How the upstream answers a request; `None`: it is answered here.
+pub(super) fn forwards(
+    app: &App,
+    head: &RequestHead,
+    admitted: &Admitted,
+) -> Option<Result<Forwarding, Box<FullBody>>> {
+    let beside = app.beside()?;
+    if is_served_here(app, head, admitted) {
+        return None;
+    }
+    let is_long = admitted.query.watches()
+        || head.upgrade.is_some()
+        || matches!(&admitted.target, Ok(Target::Subresource { subresource, .. }) if LONG.contains(&subresource.as_str()));
+    Some(match caller(beside.identity, &admitted.visitor) {
+        Ok(caller) => {
+            let copy = copy_key(head, admitted).map(|key| (Arc::clone(&beside.copies), key));
+            Ok(Forwarding { caller, is_long, copy })
+        }
+        Err(status) => Err(Box::new(refused(head, admitted, &status))),
+    })
+}
+
+/// The answer to a forwarded request that got no reply: discovery as it was, so that clients go on with what is cached.
+pub(super) async fn without_upstream<H: Host>(
+    app: &App,
+    host: &H,
+    head: &RequestHead,
+    admitted: &Admitted,
+    error: &UpstreamError,
+) -> Instead {
+    if let (Some(beside), Some(key)) = (app.beside(), copy_key(head, admitted)) {
+        if let Some(copy) = beside.copies.get(&key) {
+            return Instead::Copy(copy);
+        }
+        if let Reply::FullBody(whole) = answer(app, host, head, admitted, Bytes::new(), &NoBudget).await {
+            return Instead::Whole(Box::new(whole));
+        }
+    }
+    Instead::Whole(Box::new(refused(head, admitted, &error.status())))
+}
+
+fn is_served_here(app: &App, head: &RequestHead, admitted: &Admitted) -> bool {
+    let Ok(target) = &admitted.target else { return false };
+    let of = match target {
+        Target::Health { .. } => return true,
+        Target::Collection { of, .. }
+        | Target::Object { of, .. }
+        | Target::WatchCollection { of, .. }
+        | Target::WatchObject { of, .. } => of,
+        Target::Subresource { of, subresource, .. } if subresource == "status" => of,
+        Target::Subresource { .. }
+        | Target::Root
+        | Target::Api
+        | Target::Apis
+        | Target::ApiGroup(_)
+        | Target::GroupVersion { .. }
+        | Target::Version
+        | Target::OpenApiV2
+        | Target::OpenApiV3Index
+        | Target::OpenApiV3 { .. }
+        | Target::Unknown => return false,
+    };
+    head.method == Method::Get
+        && resource(admitted, of).is_some_and(|resource| is_cached(app, target, resource))
+}
+
+fn resource<'a>(admitted: &'a Admitted, of: &ResourcePath) -> Option<&'a ApiResource> {
+    admitted.catalog.registry.find(&of.group, &of.version, &of.resource)
+}
+
+/// Whether all objects of a resource can be served here in this version.
+fn is_cached(app: &App, target: &Target, resource: &ApiResource) -> bool {
+    let schema = app.catalogs().schema();
+    let is_known = match target {
+        Target::Subresource { subresource, .. } => resource.subresources.contains(subresource),
+        _ => true,
+    };
+    let converts = match resource.conversion {
+        Conversion::Kept | Conversion::Renamed | Conversion::Rewritten(..) => true,
+        Conversion::AsStored | Conversion::Missing => false,
+    };
+    is_known
+        && converts
+        && app.elsewhere(resource.row).is_none()
+        && schema.get(resource.row).codec == Codec::Kubernetes
+        && app.epoch().feed.snapshot().first_unreadable(resource.row, None, None).is_none()
+}
+
+/// With which identity the upstream sees a request.
+fn caller(identity: ForwardIdentity, visitor: &Visitor) -> Result<Caller, Status> {
+    if visitor.passes_credentials(identity != ForwardIdentity::Client) {
+        return Ok(Caller::Client);
+    }
+    let user = Arc::clone(&visitor.identity);
+    match identity {
+        ForwardIdentity::Impersonate => Ok(Caller::Impersonated(user)),
+        ForwardIdentity::FrontProxy => Ok(Caller::Named(user)),
+        ForwardIdentity::Client => Err(Status::forbidden_path(
+            "the request is answered by another API server, to which a client certificate cannot be passed on: use a bearer token, or \
+             start the server with --upstream-identity impersonate or front-proxy",
+        )),
+    }
+}
+
+/// As what a discovery document is kept.
+fn copy_key(head: &RequestHead, admitted: &Admitted) -> Option<CopyKey> {
+    let is_document = matches!(
+        admitted.target,
+        Ok(Target::Root
+            | Target::Api
+            | Target::Apis
+            | Target::ApiGroup(_)
+            | Target::GroupVersion { .. }
+            | Target::Version
+            | Target::OpenApiV2
+            | Target::OpenApiV3Index
+            | Target::OpenApiV3 { .. })
+    );
+    // A reply to a conditional request may be empty.
+    (is_document && head.method == Method::Get && head.if_none_match.is_none()).then(|| CopyKey {
+        target: format!("/{}?{}", head.path.join("/"), head.query),
+        accept: head.accept.clone(),
+        encoding: head.accept_encoding.clone(),
+    })
+}
