@@ -172,6 +172,7 @@ impl Config {
                 min_watch_timeout: Duration::ZERO,
                 watch_list_gzip: false,
                 storage_media_type: StorageMediaType::Json,
+                write_etcd: None,
             },
             ring: RingLimits { events: 0, bytes: 0 },
             embedded: EmbeddedOptions::default(),

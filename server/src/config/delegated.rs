@@ -65,7 +65,7 @@ pub(super) const AUTHORIZATION: Row = row!(
 pub(super) const AUDIENCES: Row = row!(
     "token-audiences",
     "LIST",
-    "audiences of tokens that are reviewed",
+    "audiences that tokens must be for",
     Standard::Unset("the upstream's"),
     |config, text| {
         let audiences: Vec<String> = text.split(',').map(|one| one.trim().to_owned()).collect();

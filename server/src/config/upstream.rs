@@ -14,7 +14,6 @@ pub(crate) struct UpstreamWanted {
     pub(super) options: UpstreamOptions,
     certificate: Option<std::path::PathBuf>,
     key: Option<std::path::PathBuf>,
-    pub(super) write_etcd: Option<bool>,
 }
 
 /// A row whose value is text.
@@ -147,10 +146,10 @@ pub(super) const WRITE_ETCD: Row = row!(
     "write into etcd, past admission",
     Standard::Unset("unless a cluster's"),
     |config, text| {
-        config.upstream_wanted.write_etcd = Some(value::truth(text)?);
+        config.serve.write_etcd = Some(value::truth(text)?);
         Ok(())
     },
-    |config| config.upstream_wanted.write_etcd.map_or(Shown::Unset, Shown::Truth)
+    |config| config.serve.write_etcd.map_or(Shown::Unset, Shown::Truth)
 );
 
 impl Config {
@@ -158,12 +157,6 @@ impl Config {
     #[must_use]
     pub fn upstream(&self) -> Option<&UpstreamOptions> {
         Some(&self.upstream_wanted.options).filter(|options| options.is_given())
-    }
-
-    /// `--write-etcd`, if it was given.
-    #[must_use]
-    pub const fn write_etcd(&self) -> Option<bool> {
-        self.upstream_wanted.write_etcd
     }
 
     /// Combines the options, and refuses those that have no effect.
@@ -188,7 +181,7 @@ impl Config {
             let mend = "add --upstream https://HOST:PORT or --upstream-kubeconfig FILE, or leave it out";
             return refuse(name, "has no effect without an upstream", mend);
         }
-        if options.is_given() && wanted.write_etcd == Some(true) {
+        if options.is_given() && self.serve.write_etcd == Some(true) {
             let mend = "leave it out: writes go to the upstream, which admits and validates them";
             return refuse("write-etcd", "with an upstream nothing here writes into the store", mend);
         }

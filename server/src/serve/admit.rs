@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::app::App;
-use super::reply::{ResponseFormat, whole};
+use super::reply::spelled;
 use crate::auth::credentials::Presented;
 use crate::auth::{Access, Visitor};
 use crate::catalog::Catalog;
-use crate::frontend::{Admission, FullBody};
+use crate::frontend::Admission;
 use crate::http::go_quote;
 use crate::http::host::{is_name, name_of};
 use crate::http::options::{OptionsError, Query, selected_name};
@@ -179,17 +179,4 @@ fn check_name(app: &App, head: &RequestHead) -> Result<(), Status> {
 
 pub(super) fn check(app: &App, visitor: &Visitor, access: &Access) -> Result<(), Status> {
     if app.guard().allows(visitor, access) { Ok(()) } else { Err(access.forbidden(&visitor.identity.name)) }
-}
-
-/// The refusal of an admitted request, in the form that it asks for.
-pub(super) fn refused(head: &RequestHead, admitted: &Admitted, status: &Status) -> FullBody {
-    let whole = spelled(head, admitted.query.layout(head.user_agent.as_deref()), status);
-    FullBody { retry_after_seconds: status.retry_after_seconds(), ..whole }
-}
-
-fn spelled(head: &RequestHead, layout: Layout, status: &Status) -> FullBody {
-    let format = ResponseFormat::of_errors(head.accept.as_deref(), layout);
-    // As kube-apiserver: the user name in it may be anything.
-    let nosniff = status.code() == 403;
-    FullBody { nosniff, ..whole(status.code(), format.content_type(), format.status_body(status)) }
 }

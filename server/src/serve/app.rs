@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::forward::Beside;
+use super::beside::Beside;
 use super::options::ServeOptions;
 use crate::auth::Guard;
 use crate::catalog::{Catalog, Catalogs};
 use crate::http::host::{Hosts, name_of};
+use crate::http::status::Status;
 use crate::source::command_queue::CommandQueue;
 use crate::source::epoch::{Epoch, Epochs};
 use crate::source::etcd::Elsewhere;
@@ -160,6 +161,24 @@ impl App {
     /// Why a resource is not served here, if it is not.
     pub(super) fn elsewhere(&self, row: ResourceId) -> Option<&str> {
         self.elsewhere.text(row.row())
+    }
+
+    /// Refuses a write that would be stored here.
+    ///
+    /// # Errors
+    /// 403: nothing is to be written here, or it would pass by the admission of the cluster whose objects these are.
+    pub(super) fn takes_writes(&self) -> Result<(), Status> {
+        let remote = self.freshness.as_ref().map(|freshness| &freshness.commands.stats.remote);
+        let is_cluster = remote.is_some_and(|remote| remote.is_cluster.load(Ordering::Acquire));
+        match self.options.write_etcd {
+            Some(true) => Ok(()),
+            None if !is_cluster => Ok(()),
+            None => Err(Status::forbidden_path(
+                "this etcd is a cluster's: a write here would pass by its kube-apiserver's admission and validation; give --upstream \
+                 https://KUBE-APISERVER:6443, which writes are then forwarded to, or --write-etcd true",
+            )),
+            Some(false) => Err(Status::forbidden_path("nothing is written here: --write-etcd is false")),
+        }
     }
 
     /// With a remote source, which can be stale.

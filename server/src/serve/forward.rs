@@ -8,35 +8,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use revcast_engine::resource::Codec;
 
-use super::admit::{Admitted, refused};
+use super::admit::Admitted;
 use super::app::App;
+use super::reply::spelled;
 use super::{NoBudget, answer};
 use crate::api::resources::ApiResource;
 use crate::api::versions::Conversion;
 use crate::auth::Visitor;
 use crate::frontend::{Forwarding, FullBody, Host, Instead, Reply};
 use crate::http::request::{Method, RequestHead};
-use crate::http::route::{ResourcePath, Target};
+use crate::http::route::Target;
 use crate::http::status::Status;
-use crate::upstream::{Caller, Copies, CopyKey, ForwardIdentity, UpstreamError};
+use crate::upstream::{Caller, CopyKey, ForwardIdentity, UpstreamError};
 
 /// Subresources whose replies are streams, or end the protocol.
 const LONG: [&str; 5] = ["log", "exec", "attach", "portforward", "proxy"];
-
-/// The upstream, as requests need it.
-#[derive(Debug)]
-pub struct Beside {
-    identity: ForwardIdentity,
-    copies: Arc<Copies>,
-}
-
-impl Beside {
-    /// An upstream that sees requests with this identity.
-    #[must_use]
-    pub fn new(identity: ForwardIdentity) -> Self {
-        Self { identity, copies: Arc::default() }
-    }
-}
 
 /// How the upstream answers a request; `None`: it is answered here.
 pub(super) fn forwards(
@@ -100,30 +86,30 @@ fn is_served_here(app: &App, head: &RequestHead, admitted: &Admitted) -> bool {
         | Target::OpenApiV3 { .. }
         | Target::Unknown => return false,
     };
+    let has = |resource: &ApiResource| {
+        let Target::Subresource { subresource, .. } = target else { return true };
+        resource.subresources.contains(subresource)
+    };
+    let resource = admitted.catalog.registry.find(&of.group, &of.version, &of.resource);
     head.method == Method::Get
-        && resource(admitted, of).is_some_and(|resource| is_cached(app, target, resource))
+        && resource.is_some_and(|resource| has(resource) && why_not_cached(app, resource).is_none())
 }
 
-fn resource<'a>(admitted: &'a Admitted, of: &ResourcePath) -> Option<&'a ApiResource> {
-    admitted.catalog.registry.find(&of.group, &of.version, &of.resource)
-}
-
-/// Whether all objects of a resource can be served here in this version.
-fn is_cached(app: &App, target: &Target, resource: &ApiResource) -> bool {
-    let schema = app.catalogs().schema();
-    let is_known = match target {
-        Target::Subresource { subresource, .. } => resource.subresources.contains(subresource),
-        _ => true,
-    };
-    let converts = match resource.conversion {
-        Conversion::Kept | Conversion::Renamed | Conversion::Rewritten(..) => true,
-        Conversion::AsStored | Conversion::Missing => false,
-    };
-    is_known
-        && converts
-        && app.elsewhere(resource.row).is_none()
-        && schema.get(resource.row).codec == Codec::Kubernetes
-        && app.epoch().feed.snapshot().first_unreadable(resource.row, None, None).is_none()
+/// Why the objects of a resource are not served here in this version; `None`: they are.
+pub fn why_not_cached(app: &App, resource: &ApiResource) -> Option<&'static str> {
+    match resource.conversion {
+        Conversion::Kept | Conversion::Renamed | Conversion::Rewritten(..) => {}
+        Conversion::AsStored => return Some("a webhook converts its objects"),
+        Conversion::Missing => return Some("its objects are stored in another version"),
+    }
+    if app.elsewhere(resource.row).is_some() {
+        return Some("it is kept in another etcd");
+    }
+    if app.catalogs().schema().get(resource.row).codec != Codec::Kubernetes {
+        return Some("its values are no objects");
+    }
+    let snapshot = app.epoch().feed.snapshot();
+    snapshot.first_unreadable(resource.row, None, None).map(|_| "a value of it cannot be read here")
 }
 
 /// With which identity the upstream sees a request.
@@ -162,4 +148,10 @@ fn copy_key(head: &RequestHead, admitted: &Admitted) -> Option<CopyKey> {
         accept: head.accept.clone(),
         encoding: head.accept_encoding.clone(),
     })
+}
+
+/// The refusal of an admitted request, in the form that it asks for.
+fn refused(head: &RequestHead, admitted: &Admitted, status: &Status) -> FullBody {
+    let whole = spelled(head, admitted.query.layout(head.user_agent.as_deref()), status);
+    FullBody { retry_after_seconds: status.retry_after_seconds(), ..whole }
 }

@@ -13,6 +13,7 @@
 mod admit;
 pub mod app;
 mod apply;
+mod beside;
 mod collection;
 mod create;
 mod delete;
@@ -55,8 +56,9 @@ use revcast_engine::resource::{Codec, Resource};
 use admit::admit;
 pub use admit::{Admitted, admit_operator};
 pub use app::{App, Freshness, Life};
+pub use beside::Beside;
 pub use encode::Encoder;
-pub use forward::Beside;
+pub use forward::why_not_cached;
 pub use options::ServeOptions;
 pub use patch::strategic;
 pub use storage::StorageMediaType;
@@ -399,6 +401,9 @@ impl<'a, H: Host> Request<'a, H> {
         }
         if namespace.is_some() && !resource.namespaced {
             return Err(Status::unknown_resource());
+        }
+        if !matches!(self.head.method, Method::Get | Method::Head) {
+            self.app.takes_writes()?;
         }
         let row = self.app.catalogs().schema().get(resource.row);
         if row.codec != Codec::Kubernetes {

@@ -13,4 +13,6 @@ pub struct ServeOptions {
     pub watch_list_gzip: bool,
     /// The form in which written objects are stored.
     pub storage_media_type: StorageMediaType,
+    /// Whether written objects are stored here; `None`: unless they would be stored past the admission of a kube-apiserver.
+    pub write_etcd: Option<bool>,
 }

@@ -7,6 +7,7 @@ use crate::api::protobuf::{self, Release};
 use crate::frontend::{FullBody, Reply};
 use crate::http::indent;
 use crate::http::negotiation::{self, Agreed, Media};
+use crate::http::request::RequestHead;
 use crate::http::response::{Caching, JSON, PAGE_NOT_FOUND, PROTOBUF, TEXT, YAML};
 use crate::http::status::{Layout, Status};
 use crate::http::websocket::{self, HandshakeError};
@@ -102,6 +103,14 @@ pub(super) fn status(status: &Status, format: ResponseFormat) -> Reply {
         retry_after_seconds: status.retry_after_seconds(),
         ..whole(status.code(), format.content_type(), format.status_body(status))
     })
+}
+
+/// A refusal before a request is known, in the form that its head asks for.
+pub(super) fn spelled(head: &RequestHead, layout: Layout, status: &Status) -> FullBody {
+    let format = ResponseFormat::of_errors(head.accept.as_deref(), layout);
+    // As kube-apiserver: the user name in it may be anything.
+    let nosniff = status.code() == 403;
+    FullBody { nosniff, ..whole(status.code(), format.content_type(), format.status_body(status)) }
 }
 
 /// 405, with the methods that are allowed.

@@ -128,6 +128,8 @@ pub struct RemoteStats {
     pub failures: AtomicU64,
     /// Leases that were granted.
     pub leases: AtomicU64,
+    /// A kube-apiserver keeps its objects there too.
+    pub is_cluster: AtomicBool,
 }
 
 impl Default for RemoteStats {
@@ -146,6 +148,7 @@ impl Default for RemoteStats {
             breaks: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             leases: AtomicU64::new(0),
+            is_cluster: AtomicBool::new(false),
         }
     }
 }

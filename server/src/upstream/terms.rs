@@ -26,6 +26,22 @@ pub struct Place {
     pub addresses: Vec<SocketAddr>,
 }
 
+/// The configurations of TLS. A request with its client's credentials must not come over a connection that shows the server's own
+/// certificate: the upstream would take it for the server's.
+#[derive(Clone)]
+pub struct Configs {
+    /// Without a certificate.
+    pub bare: Arc<ClientConfig>,
+    /// With the server's own, if it has one.
+    pub own: Arc<ClientConfig>,
+}
+
+impl fmt::Debug for Configs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Configs").finish_non_exhaustive()
+    }
+}
+
 /// The terms of new connections.
 pub struct Terms {
     /// Connections of another generation are not used again.
@@ -33,7 +49,7 @@ pub struct Terms {
     /// The endpoints, in the order in which they are tried.
     pub places: Vec<Place>,
     /// `None`: the endpoints speak plain HTTP.
-    pub tls: Option<Arc<ClientConfig>>,
+    pub tls: Option<Configs>,
     /// The server's own `Authorization`, marked as secret.
     pub authorization: Option<HeaderValue>,
 }
@@ -73,7 +89,7 @@ impl Terms {
         Ok(Self {
             generation,
             places: places.collect::<Result<_, String>>()?,
-            tls: secure.then(|| client_config(material).map(Arc::new)).transpose()?,
+            tls: secure.then(|| configs(material)).transpose()?,
             authorization: authorization.transpose()?,
         })
     }
@@ -90,7 +106,19 @@ impl Terms {
     }
 }
 
-fn client_config(material: &Material) -> Result<ClientConfig, String> {
+fn configs(material: &Material) -> Result<Configs, String> {
+    let bare = Arc::new(client_config(material, None)?);
+    let own = match &material.certificate {
+        None => Arc::clone(&bare),
+        certificate => Arc::new(client_config(material, certificate.as_ref())?),
+    };
+    Ok(Configs { bare, own })
+}
+
+fn client_config(
+    material: &Material,
+    certificate: Option<&(Vec<u8>, Vec<u8>)>,
+) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     for authority in certificates("the CA", material.ca.as_deref().unwrap_or_default())? {
         roots
@@ -101,7 +129,7 @@ fn client_config(material: &Material) -> Result<ClientConfig, String> {
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .with_root_certificates(roots);
-    let mut config = match &material.certificate {
+    let mut config = match certificate {
         None => builder.with_no_client_auth(),
         Some((chain, key)) => {
             let chain = certificates("the client certificate", chain)?;

@@ -27,7 +27,7 @@ use crate::http::request::{BodyFraming, RequestHead};
 use crate::http::response::{CONTINUE, Framing};
 use crate::http::status::Status;
 use crate::runtime::upstream::body::{BodySender, Cut, RequestBody};
-use crate::runtime::upstream::{Answered, Sender, UpstreamClient, broken};
+use crate::runtime::upstream::{Answered, Sender, Shows, UpstreamClient, broken};
 use crate::upstream::{COPY_BYTES_MAX, Caller, ForwardedHead, UpstreamError, reply};
 
 /// Bytes per read of a client that sends a body.
@@ -95,9 +95,10 @@ impl Connection {
                 return Ok(Some(Over::Linger));
             }
         };
+        let shows = Shows::of(&forwarding.caller);
         let timeout = (!forwarding.is_long).then(|| client.current().options().timeout);
         let replied = match upgrade {
-            Some(_) => match self.upgraded(&client, request, timeout).await {
+            Some(_) => match self.upgraded(&client, shows, request, timeout).await {
                 Ok(Ok(over)) => {
                     self.local.handle().tally.upstream.answered(101, began.elapsed());
                     return Ok(Some(over));
@@ -105,7 +106,7 @@ impl Connection {
                 Ok(Err(reply)) => Ok(reply),
                 Err(error) => Err(error),
             },
-            None => self.sent(&client, request, incomplete, timeout).await,
+            None => self.sent(&client, shows, request, incomplete, timeout).await,
         };
         let reply = match replied {
             Ok(reply) => reply,
@@ -193,13 +194,14 @@ impl Connection {
     async fn sent(
         &mut self,
         client: &UpstreamClient,
+        shows: Shows,
         request: Request<RequestBody>,
         incomplete: Option<Incomplete>,
         timeout: Option<Duration>,
     ) -> Result<Reply, Unanswered> {
         let mut incomplete = incomplete;
         self.set_patience(incomplete.as_ref().map(|_| STALL));
-        let mut sending = std::pin::pin!(client.send(request));
+        let mut sending = std::pin::pin!(client.send(shows, request));
         loop {
             let before = incomplete.as_ref().map(|body| body.pieces);
             let answered = poll_fn(|cx| {
@@ -235,12 +237,13 @@ impl Connection {
     async fn upgraded(
         &mut self,
         client: &UpstreamClient,
+        shows: Shows,
         request: Request<RequestBody>,
         timeout: Option<Duration>,
     ) -> Result<Result<Over, Reply>, Unanswered> {
         self.set_patience(None);
         let mut request = request;
-        let opened = client.open_alone().await.map_err(Unanswered::Upstream)?;
+        let opened = client.open_alone(shows).await.map_err(Unanswered::Upstream)?;
         let (mut sender, mut connection, authority) = opened;
         request.headers_mut().insert(http::header::HOST, authority);
         let response = {

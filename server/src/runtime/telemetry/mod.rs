@@ -31,9 +31,7 @@ pub(super) fn metrics(shared: &Shared, form: Form) -> String {
     source::render(&mut page, shared);
     http::render(&mut page, &shared.handles.0);
     connections::render(&mut page, &shared.handles.0);
-    if shared.upstream.is_some() {
-        upstream::render(&mut page, &shared.handles.0);
-    }
+    upstream::render(&mut page, &shared.handles.0);
     page.counter(
         "revcast_panics_total",
         "Requests that panicked.",

@@ -8,7 +8,8 @@ use super::memory::kinds;
 use crate::runtime::shared::Shared;
 use crate::runtime::sys::procfs;
 
-use crate::serve::Life;
+use crate::serve::{Life, why_not_cached};
+use crate::upstream::Current;
 
 /// The document. Times are in seconds, memory in bytes.
 pub(in crate::runtime) fn render(shared: &Shared) -> String {
@@ -33,6 +34,8 @@ pub(in crate::runtime) fn render(shared: &Shared) -> String {
             "memory": shared.memory.max,
         },
         "source": source(shared),
+        // null: there is none.
+        "upstream": shared.upstream.as_ref().map(|upstream| beside(shared, upstream)),
         "window": window(shared),
         "memory": memory(shared),
         "shards": shards(shared),
@@ -62,6 +65,31 @@ fn source(shared: &Shared) -> Value {
         "unreadable": snapshot.unreadable_total(),
         "unreadableByReason": unreadable,
         "failed": shared.commands.stats.failed.load(std::sync::atomic::Ordering::Relaxed),
+    })
+}
+
+/// The API server beside this one, and which of its resources are served here.
+fn beside(shared: &Shared, upstream: &Current) -> Value {
+    let terms = upstream.terms();
+    let places = terms.places.iter().map(|place| {
+        json!({
+            "url": place.endpoint.to_string(),
+            "addresses": place.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        })
+    });
+    let catalog = shared.app.catalog();
+    let resources = catalog.registry.iter().map(|resource| {
+        let why = why_not_cached(&shared.app, resource);
+        json!({
+            "resource": format!("{}/{}", resource.api_version(), resource.plural),
+            "servedFrom": if why.is_none() { "cache" } else { "upstream" },
+            "because": why,
+        })
+    });
+    json!({
+        "endpoints": places.collect::<Vec<_>>(),
+        "identity": upstream.options().identity.to_string(),
+        "resources": resources.collect::<Vec<_>>(),
     })
 }
 

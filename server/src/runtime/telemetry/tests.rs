@@ -45,6 +45,7 @@ fn shared() -> Shared {
         min_watch_timeout: Duration::from_secs(60),
         watch_list_gzip: true,
         storage_media_type: StorageMediaType::Json,
+        write_etcd: None,
     };
     Shared {
         app: App::new(catalogs, epochs, watches),
@@ -67,6 +68,7 @@ fn shared() -> Shared {
         source: "in memory".to_owned(),
         ring,
         audit: None,
+        upstream: None,
     }
 }
 

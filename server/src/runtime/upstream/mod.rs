@@ -25,7 +25,9 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 
-use crate::upstream::{Current, Place, Question, Terms, UpstreamError, UpstreamReply};
+use crate::upstream::{
+    Caller, Current, ForwardIdentity, Place, Question, Terms, UpstreamError, UpstreamReply,
+};
 use body::RequestBody;
 use io::{HyperIo, Stream};
 
@@ -48,7 +50,24 @@ pub(in crate::runtime) struct Sender {
     sender: SendRequest<RequestBody>,
     generation: u64,
     place: usize,
+    shows: Shows,
     _count: Count,
+}
+
+/// What a connection shows of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtime) enum Shows {
+    /// Nothing: its requests bring their own credentials.
+    Nothing,
+    /// Its certificate, if it has one.
+    Certificate,
+}
+
+impl Shows {
+    /// For requests that the upstream sees as from this caller.
+    pub(in crate::runtime) const fn of(caller: &Caller) -> Self {
+        if caller.is_client() { Self::Nothing } else { Self::Certificate }
+    }
 }
 
 #[derive(Debug)]
@@ -118,11 +137,12 @@ impl UpstreamClient {
     /// There is no reply.
     pub(in crate::runtime) async fn send(
         &self,
+        shows: Shows,
         request: Request<RequestBody>,
     ) -> Result<Answered, UpstreamError> {
         let terms = self.current.terms();
         let mut request = request;
-        while let Some(mut sender) = self.take_idle(&terms) {
+        while let Some(mut sender) = self.take_idle(&terms, shows) {
             request.headers_mut().insert(HOST, terms.places[sender.place].authority.clone());
             match sender.sender.try_send_request(request).await {
                 Ok(response) => return Ok(Answered { response, sender }),
@@ -133,7 +153,7 @@ impl UpstreamClient {
                 },
             }
         }
-        let (sender, connection) = self.open(&terms).await?;
+        let (sender, connection) = self.open(&terms, shows).await?;
         let mut sender = sender;
         glommio::spawn_local(async move {
             // Its error reaches whoever waits for a reply.
@@ -153,9 +173,10 @@ impl UpstreamClient {
     /// No endpoint takes a connection.
     pub(in crate::runtime) async fn open_alone(
         &self,
+        shows: Shows,
     ) -> Result<(Sender, Connection<HyperIo, RequestBody>, HeaderValue), UpstreamError> {
         let terms = self.current.terms();
-        let (sender, connection) = self.open(&terms).await?;
+        let (sender, connection) = self.open(&terms, shows).await?;
         let authority = terms.places[sender.place].authority.clone();
         Ok((sender, connection, authority))
     }
@@ -215,7 +236,12 @@ impl UpstreamClient {
         let body = RequestBody::Full(Some(question.body).filter(|body| !body.is_empty()));
         let request = builder.body(body).map_err(|error| UpstreamError::Broken(error.to_string()))?;
         let asked = async {
-            let Answered { response, sender } = self.send(request).await?;
+            // A front proxy speaks for others: with its certificate a request that names nobody is refused.
+            let shows = match self.current.options().identity {
+                ForwardIdentity::FrontProxy => Shows::Nothing,
+                ForwardIdentity::Client | ForwardIdentity::Impersonate => Shows::Certificate,
+            };
+            let Answered { response, sender } = self.send(shows, request).await?;
             let (parts, mut body) = response.into_parts();
             let body = read_all(&mut body).await?;
             self.give_back(sender);
@@ -229,12 +255,13 @@ impl UpstreamClient {
     }
 
     /// The connection that was used last, so that those that are not needed become old.
-    fn take_idle(&self, terms: &Terms) -> Option<Sender> {
+    fn take_idle(&self, terms: &Terms, shows: Shows) -> Option<Sender> {
         let mut idle = self.idle.borrow_mut();
         while idle.front().is_some_and(|first| first.since.elapsed() >= IDLE) {
             idle.pop_front();
         }
-        while let Some(last) = idle.pop_back() {
+        while let Some(at) = idle.iter().rposition(|idle| idle.sender.shows == shows) {
+            let Some(last) = idle.remove(at) else { break };
             if last.sender.generation == terms.generation && last.sender.sender.is_ready() {
                 return Some(last.sender);
             }
@@ -243,19 +270,23 @@ impl UpstreamClient {
     }
 
     /// Opens a connection to the first endpoint that takes one, beginning with the last that did.
-    async fn open(&self, terms: &Terms) -> Result<(Sender, Connection<HyperIo, RequestBody>), UpstreamError> {
+    async fn open(
+        &self,
+        terms: &Terms,
+        shows: Shows,
+    ) -> Result<(Sender, Connection<HyperIo, RequestBody>), UpstreamError> {
         let mut why = String::from("no endpoint has an address: is its name right?");
         let count = terms.places.len();
         let mut held = Some(Count::take(&self.open)?);
         for at in (0..count).map(|turn| (self.preferred.get() + turn) % count.max(1)) {
             let place = &terms.places[at];
             for address in &place.addresses {
-                match self.connect(terms, place, *address).await {
+                match self.connect(terms, shows, place, *address).await {
                     Ok((sender, connection)) => {
                         self.preferred.set(at);
                         let Some(_count) = held.take() else { break };
                         return Ok((
-                            Sender { sender, generation: terms.generation, place: at, _count },
+                            Sender { sender, generation: terms.generation, place: at, shows, _count },
                             connection,
                         ));
                     }
@@ -270,6 +301,7 @@ impl UpstreamClient {
     async fn connect(
         &self,
         terms: &Terms,
+        shows: Shows,
         place: &Place,
         address: std::net::SocketAddr,
     ) -> Result<(SendRequest<RequestBody>, Connection<HyperIo, RequestBody>), String> {
@@ -277,7 +309,11 @@ impl UpstreamClient {
             let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
             let _ = stream.set_nodelay(true);
             let stream = match (&terms.tls, &place.name) {
-                (Some(config), Some(name)) => {
+                (Some(configs), Some(name)) => {
+                    let config = match shows {
+                        Shows::Nothing => &configs.bare,
+                        Shows::Certificate => &configs.own,
+                    };
                     let connector = TlsConnector::from(Arc::clone(config));
                     let secured =
                         connector.connect(name.clone(), stream).await.map_err(|error| error.to_string())?;

@@ -59,6 +59,7 @@ const OPTIONS: ServeOptions = ServeOptions {
     min_watch_timeout: Duration::from_secs(1800),
     watch_list_gzip: true,
     storage_media_type: StorageMediaType::Json,
+    write_etcd: None,
 };
 
 /// A shard without other work.

@@ -565,6 +565,9 @@ async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived
         for event in raw.events {
             let Some(key) = context.layout.to_key(&event.key) else {
                 remote.foreign.fetch_add(1, Ordering::Relaxed);
+                if context.layout.is_of_apiserver(&event.key) {
+                    remote.is_cluster.store(true, Ordering::Release);
+                }
                 if event.key.starts_with(context.layout.prefix().as_bytes()) {
                     told.push((event.key, event.value));
                 }

@@ -8,6 +8,9 @@ use std::collections::HashMap;
 
 use revcast_engine::key::{Key, ResourceId};
 
+/// Folders that only a kube-apiserver writes into: addresses of its instances, allocated service addresses and ports.
+const APISERVER_FOLDERS: [&[u8]; 3] = [b"masterleases/", b"ranges/", b"peerserverleases/"];
+
 /// A resource's folder.
 #[derive(Clone, Debug)]
 pub struct Folder {
@@ -89,6 +92,13 @@ impl Layout {
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
+    }
+
+    /// Whether a key is one that only a kube-apiserver writes: its own lease, or what it has allocated.
+    #[must_use]
+    pub fn is_of_apiserver(&self, etcd: &[u8]) -> bool {
+        let inner = etcd.strip_prefix(self.prefix.as_bytes());
+        inner.is_some_and(|inner| APISERVER_FOLDERS.iter().any(|folder| inner.starts_with(folder)))
     }
 
     /// The etcd key of an object.

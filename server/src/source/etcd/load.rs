@@ -56,6 +56,7 @@ pub(super) async fn load(context: &EtcdContext) -> Result<Loaded, SourceError> {
     let stats = &context.commands.stats.remote;
     let mut objects = 0_u64;
     let (mut found, mut census) = (Vec::new(), Census::default());
+    let mut is_cluster = false;
     let listed = pages(context, Listing::of_values(at), |listed| {
         if folder.as_ref().is_some_and(|folder| listed.key.starts_with(folder.as_bytes())) {
             found.push((listed.key.clone(), listed.revision));
@@ -67,6 +68,7 @@ pub(super) async fn load(context: &EtcdContext) -> Result<Loaded, SourceError> {
                 publisher.load(key, listed.revision, &listed.value);
             }
             None => {
+                is_cluster |= context.layout.is_of_apiserver(&listed.key);
                 census.count_foreign(&context.layout, &listed.key);
                 stats.foreign.fetch_add(1, Ordering::Relaxed);
             }
@@ -80,6 +82,7 @@ pub(super) async fn load(context: &EtcdContext) -> Result<Loaded, SourceError> {
             "etcd changed while its state was loaded: trying again",
         ));
     }
+    stats.is_cluster.store(is_cluster, Ordering::Release);
     publisher.loaded(listed.at);
     context.definitions.loaded();
     stats.loads.fetch_add(1, Ordering::Relaxed);
