@@ -320,7 +320,7 @@ impl Config {
             ));
         }
         if let Some(admin) =
-            self.server.admin_listen.filter(|admin| !admin.ip().is_loopback() && !self.has_rules())
+            self.server.admin_listen.filter(|admin| !admin.ip().is_loopback() && !self.has_authorization())
         {
             lines.push(format!(
                 "every client that admin-listen {admin} admits, which a network can reach, may also POST /compact and read every object at listen: there are no authorization rules; give --authorization-rules FILE \

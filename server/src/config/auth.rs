@@ -215,9 +215,9 @@ pub(super) const ALLOWED_HOSTS: Row = row!(
 );
 
 impl Config {
-    /// Whether there are authorization rules.
-    pub(super) const fn has_rules(&self) -> bool {
-        self.auth_wanted.rules.is_some()
+    /// Whether each access is decided: by rules, or by the upstream.
+    pub(super) const fn has_authorization(&self) -> bool {
+        self.auth_wanted.rules.is_some() || self.delegated.authorization
     }
 
     /// Names that a request without credentials may call the server by.
@@ -293,7 +293,7 @@ impl Config {
             listen: self.server.listen,
             has_tls,
             admin: self.server.admin_listen,
-            has_authentication: options.has_authentication(),
+            has_authentication: options.has_authentication() || self.delegated.authentication,
             anonymous: wanted.anonymous,
             insecure: wanted.insecure,
         };
