@@ -197,27 +197,23 @@ fn the_rules_give_each_user_what_they_say() {
     }
 }
 
-/// Every way in these files to open the operators' listener to a network has the rules, and a comment about them.
+/// The way in the manifest to open the operators' listener has authorization, and a comment about it.
 #[test]
-fn nobody_is_told_to_open_the_admin_listener_without_rules() {
+fn nobody_is_told_to_open_the_admin_listener_without_authorization() {
     let manifest = read("kubernetes.yaml");
-    let (head, body) = manifest.split_at(manifest.find("apiVersion:").unwrap());
-    assert!(head.contains("--admin-listen=0.0.0.0:8081") && head.contains("rules.toml"), "{head}");
-    assert!(head.contains("kubectl create configmap revcast-rules --from-file=rules.toml"), "{head}");
-    let objects = yaml::to_json(body.split("\n---\n").next().unwrap().as_bytes()).expect("YAML");
-    let container = &objects["spec"]["template"]["spec"]["containers"][0];
-    let arguments: Vec<&str> =
-        container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
+    let (head, _) = manifest.split_at(manifest.find("apiVersion:").unwrap());
+    assert!(head.contains("--admin-listen=0.0.0.0:8081") && head.contains("--insecure=true"), "{head}");
+    assert!(head.contains("NetworkPolicy"), "{head}");
+    let objects = objects();
+    let arguments = arguments(&container(of_kind(&objects, "Deployment"))["args"]);
     // As the comment requires.
-    let opened = [arguments.as_slice(), &["--admin-listen=0.0.0.0:8081", "--insecure=true"]].concat();
-    let opened = config(&opened, &[]);
-    assert!(who(&opened).unwrap().rules.is_some());
+    let open = ["--admin-listen=0.0.0.0:8081", "--insecure=true"];
+    let opened = config(&[arguments.as_slice(), &open].concat(), &[]);
+    assert!(opened.delegated().unwrap().authorization);
     assert_eq!(opened.warnings(), Vec::<String>::new());
     let without: Vec<&str> =
-        arguments.iter().copied().filter(|arg| !arg.starts_with("--authorization-rules")).collect();
-    let without =
-        config(&[without.as_slice(), &["--admin-listen=0.0.0.0:8081", "--insecure=true"]].concat(), &[]);
-    let warnings = without.warnings();
+        arguments.iter().copied().filter(|arg| !arg.starts_with("--authorization=")).collect();
+    let warnings = config(&[without.as_slice(), &open].concat(), &[]).warnings();
     assert!(warnings.len() == 1 && warnings[0].contains("/compact"), "{warnings:?}");
 }
 
@@ -359,31 +355,46 @@ fn the_profile_allows_io_uring_and_not_much_else() {
     }
 }
 
+/// The objects of the manifest.
+fn objects() -> Vec<Value> {
+    let text = read("kubernetes.yaml");
+    text.split("\n---\n").map(|part| yaml::to_json(part.as_bytes()).expect("YAML")).collect()
+}
+
+fn of_kind<'o>(objects: &'o [Value], kind: &str) -> &'o Value {
+    objects.iter().find(|object| object["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"))
+}
+
+fn container(deployment: &Value) -> &Value {
+    &deployment["spec"]["template"]["spec"]["containers"][0]
+}
+
+fn arguments(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect()
+}
+
 #[test]
 fn the_manifest_fits_together() {
-    let text = read("kubernetes.yaml");
-    let objects: Vec<Value> =
-        text.split("\n---\n").map(|part| yaml::to_json(part.as_bytes()).expect("YAML")).collect();
-    let of_kind = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap();
-    let (deployment, service, budget) =
-        (of_kind("Deployment"), of_kind("Service"), of_kind("PodDisruptionBudget"));
-    assert_eq!(objects.len(), 3);
+    let objects = objects();
+    let deployment = of_kind(&objects, "Deployment");
+    let service = of_kind(&objects, "Service");
     let template = &deployment["spec"]["template"];
     let labels = &template["metadata"]["labels"];
     for selector in [
         &deployment["spec"]["selector"]["matchLabels"],
         &service["spec"]["selector"],
-        &budget["spec"]["selector"]["matchLabels"],
+        &of_kind(&objects, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        &of_kind(&objects, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+        &template["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"],
     ] {
         assert_eq!(selector, labels);
     }
     let pod = &template["spec"];
-    let container = &pod["containers"][0];
-    let arguments: Vec<&str> =
-        container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
-    let config = config(&arguments, &[]);
+    let container = container(deployment);
+    let config = config(&arguments(&container["args"]), &[]);
     let patience = Duration::from_secs(pod["terminationGracePeriodSeconds"].as_u64().unwrap());
     assert!(patience > going(&config), "it is not killed before it has gone");
+    assert!(deployment["spec"]["replicas"].as_u64().unwrap() > 1, "one serves while another goes");
     // A probe fails, and endpoints change, before watches end.
     let readiness = &container["readinessProbe"];
     let noticed =
@@ -397,8 +408,7 @@ fn the_manifest_fits_together() {
     for (probe, path) in
         [("startupProbe", "/readyz"), ("readinessProbe", "/readyz"), ("livenessProbe", "/livez")]
     {
-        let command = container[probe]["exec"]["command"].as_array().unwrap();
-        let command: Vec<&str> = command.iter().map(|word| word.as_str().unwrap()).collect();
+        let command = arguments(&container[probe]["exec"]["command"]);
         assert_eq!(command[0], "/usr/bin/revcast");
         let Ok(args::Command::Probe(target)) = parse(command[1..].iter().map(OsString::from)) else {
             panic!("{command:?}")
@@ -407,13 +417,12 @@ fn the_manifest_fits_together() {
         // It gives up by itself after 3 s, and says why.
         assert!(container[probe]["timeoutSeconds"].as_u64().unwrap() > 3);
     }
-    assert_eq!(
-        port(&service["spec"]["ports"][0]["targetPort"]),
-        Some(u64::from(config.server.listen.port()))
-    );
+    let served = Some(u64::from(config.server.listen.port()));
+    assert_eq!(port(&service["spec"]["ports"][0]["targetPort"]), served);
     assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "Localhost");
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     assert!(pod["securityContext"]["runAsUser"].as_u64().unwrap() > 0);
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
     let memory = container["resources"]["limits"]["memory"].as_str().unwrap();
     let memory = memory.strip_suffix("Gi").unwrap().parse::<u64>().unwrap() << 30;
     assert!(config.ring.bytes * 2 <= memory, "the doctor would warn");
@@ -428,12 +437,80 @@ fn the_manifest_fits_together() {
     assert_eq!(mounted, volumes);
     let mounts = container["volumeMounts"].as_array().unwrap();
     let mounts: Vec<&str> = mounts.iter().map(|mount| mount["mountPath"].as_str().unwrap()).collect();
-    let options = who(&config).unwrap();
-    assert!(!options.anonymous);
+    assert!(!who(&config).unwrap().anonymous);
     let (etcd, tls) = (config.etcd().unwrap().clone(), config.tls.unwrap());
-    let files =
-        [etcd.ca, etcd.cert, etcd.key, Some(tls.cert), Some(tls.key), options.token_file, options.rules];
+    let files = [etcd.ca, etcd.cert, etcd.key, Some(tls.cert), Some(tls.key)];
     let files: Vec<PathBuf> = files.into_iter().map(Option::unwrap).collect();
     assert!(files.iter().all(|file| mounts.iter().any(|mount| file.starts_with(mount))), "{files:?}");
     assert!(mounts.iter().all(|mount| files.iter().any(|file| file.starts_with(mount))), "{mounts:?}");
+}
+
+/// Questions to the upstream need a token and two roles; nothing needs more.
+#[test]
+fn the_manifest_gives_the_rights_that_are_needed() {
+    let objects = objects();
+    let mut kinds: Vec<&str> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+    kinds.sort_unstable();
+    let wanted = [
+        "ClusterRoleBinding",
+        "Deployment",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+        "RoleBinding",
+        "Service",
+        "ServiceAccount",
+    ];
+    assert_eq!(kinds, wanted, "and no role of its own");
+    let account = &of_kind(&objects, "ServiceAccount")["metadata"];
+    for (kind, namespace, role) in [
+        ("ClusterRoleBinding", Value::Null, "system:auth-delegator"),
+        ("RoleBinding", "kube-system".into(), "extension-apiserver-authentication-reader"),
+    ] {
+        let binding = of_kind(&objects, kind);
+        assert_eq!(
+            (&binding["metadata"]["namespace"], &binding["roleRef"]["name"]),
+            (&namespace, &role.into())
+        );
+        let subjects = binding["subjects"].as_array().unwrap();
+        assert_eq!(subjects.len(), 1, "{kind}");
+        assert_eq!(subjects[0]["kind"], "ServiceAccount");
+        assert_eq!(
+            (&subjects[0]["name"], &subjects[0]["namespace"]),
+            (&account["name"], &account["namespace"])
+        );
+    }
+    let deployment = of_kind(&objects, "Deployment");
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(deployment["metadata"]["namespace"], account["namespace"]);
+    assert_eq!(pod["serviceAccountName"], account["name"]);
+    assert_eq!(pod["automountServiceAccountToken"], true);
+    let config = config(&arguments(&container(deployment)["args"]), &[]);
+    let delegated = config.delegated().unwrap();
+    assert!(delegated.authentication && delegated.authorization);
+    assert_eq!(config.upstream().unwrap().identity.to_string(), "client", "which needs no further right");
+}
+
+#[test]
+fn the_network_policy_lets_through_what_the_server_needs() {
+    let objects = objects();
+    let policy = &of_kind(&objects, "NetworkPolicy")["spec"];
+    let container = container(of_kind(&objects, "Deployment"));
+    let config = config(&arguments(&container["args"]), &[]);
+    let ports = |rules: &Value| -> Vec<Value> {
+        let rules = rules.as_array().unwrap().iter();
+        rules
+            .flat_map(|rule| rule["ports"].as_array().unwrap().clone())
+            .map(|port| port["port"].clone())
+            .collect()
+    };
+    assert_eq!(arguments(&policy["policyTypes"]), ["Ingress", "Egress"]);
+    assert_eq!(ports(&policy["ingress"]), [container["ports"][0]["name"].clone()]);
+    let outward = ports(&policy["egress"]);
+    let etcd = config.etcd().unwrap().endpoints.iter();
+    let etcd = etcd.map(|url| url.rsplit_once(':').unwrap().1.parse::<u16>().unwrap());
+    let upstream = config.upstream().unwrap().endpoints.iter().map(|endpoint| endpoint.port);
+    let dns = 53;
+    for port in etcd.chain(upstream).chain([dns]) {
+        assert!(outward.contains(&port.into()), "{port} is not in {outward:?}");
+    }
 }
