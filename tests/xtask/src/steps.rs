@@ -112,6 +112,12 @@ pub(crate) const STEPS: &[Step] = &[
         ..PLAIN
     },
     Step {
+        name: "helm",
+        purpose: "Kubernetes and revcast take what the chart renders, and the manifest is made of it",
+        arguments: &["xtask", "helm"],
+        ..PLAIN
+    },
+    Step {
         name: "test",
         purpose: "unit, property, conformance, simulator, tidy and end-to-end tests",
         arguments: &["test", "--workspace", "--no-fail-fast"],
