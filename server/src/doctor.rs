@@ -1,7 +1,7 @@
 //! Checks the machine before anything starts, and reports each problem in one line with its remedy.
 //!
 //! It owns the facts ([`Facts`], gathered by [`probe`]) and the findings ([`judge`], which is pure); checks outside the
-//! process have a file each (`access`, `port`, `folder`, `cluster`). It raises the soft limits of open files and locked
+//! process have a file each (`access`, `port`, `folder`, `cluster`, `upstream`). It raises the soft limits of open files and locked
 //! memory to the hard ones, because every finding depends on them; it changes nothing else, and never ends the process.
 
 mod access;
@@ -11,6 +11,7 @@ mod finding;
 mod folder;
 mod judge;
 mod port;
+mod upstream;
 mod values;
 
 use std::fs;
@@ -144,6 +145,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Report {
             }
         }
     }
+    upstream::look(&mut findings, config);
     Report { findings: findings.0, ..report }
 }
 

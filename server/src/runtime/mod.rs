@@ -29,13 +29,14 @@ pub mod watchdog;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use glommio::ExecutorJoinHandle;
+use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
 use revcast_engine::hash::HashSeed;
 use revcast_engine::limits::DRAIN_GRACE;
 use revcast_engine::{RingLimits, ShardConfig};
@@ -46,6 +47,7 @@ use crate::clock::Clock;
 use crate::serve::{App, Life};
 use crate::source::command_queue::{CommandQueue, Shards};
 use crate::tls;
+use crate::upstream::{Current, Question, UpstreamError, UpstreamReply};
 use account::Account;
 use admission::Admission;
 use listener::Listening;
@@ -55,6 +57,7 @@ use reserve::Reserve;
 pub use run_error::RunError;
 use shards::{ShardHandle, ShardHandles};
 use shared::Shared;
+use upstream::UpstreamClient;
 
 /// The configuration and parts that a server is started with.
 #[derive(Debug)]
@@ -78,7 +81,7 @@ pub struct Plan {
     /// The audit log.
     pub audit: Option<Audit>,
     /// The API server beside this one.
-    pub upstream: Option<Arc<crate::upstream::Current>>,
+    pub upstream: Option<Arc<Current>>,
 }
 
 /// Listeners per shard. Each has a queue of its own, of at most 4,096 connections (`net.core.somaxconn`); overflow costs its
@@ -245,6 +248,26 @@ pub fn start(
         RunError::new(format!("no thread to watch over memory: {error}; raise nproc (ulimit -u)"))
     })?;
     Ok(Running { listen, admin_listen, shared, shards, source })
+}
+
+/// Asks the upstream some questions, one after another, without a running server.
+///
+/// # Errors
+/// No executor can be started.
+pub fn ask_upstream(
+    current: &Arc<Current>,
+    questions: Vec<Question>,
+) -> Result<Vec<Result<UpstreamReply, UpstreamError>>, String> {
+    let current = Arc::clone(current);
+    let asked = LocalExecutorBuilder::new(Placement::Unbound).name("questions").spawn(move || async move {
+        let client = Rc::new(UpstreamClient::new(current));
+        let mut replies = Vec::with_capacity(questions.len());
+        for question in questions {
+            replies.push(client.ask(question).await);
+        }
+        replies
+    });
+    asked.map_err(|error| error.to_string())?.join().map_err(|error| error.to_string())
 }
 
 /// A seed that clients cannot know.

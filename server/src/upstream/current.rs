@@ -28,24 +28,34 @@ pub struct Current {
 }
 
 impl Current {
-    /// Reads the files, resolves the names, and starts the thread, which runs as long as the process.
+    /// Reads the files and resolves the names, once.
     ///
     /// # Errors
-    /// A file that cannot be used, as one line; or no thread can be started. A name that is not known yet is no error.
+    /// A file that cannot be used, as one line. A name that is not known is no error.
+    pub fn open(options: UpstreamOptions) -> Result<Arc<Self>, String> {
+        Self::read(options).map(|(current, _)| current)
+    }
+
+    /// The same, and starts the thread, which runs as long as the process.
+    ///
+    /// # Errors
+    /// The same; or no thread can be started.
     pub fn start(options: UpstreamOptions) -> Result<Arc<Self>, String> {
-        let material = Material::read(&options)?;
-        let mark = Mark::of(&material);
-        let terms = Terms::new(&material, 0)?;
-        drop(material);
-        let current =
-            Arc::new(Self { options, terms: ArcSwap::from_pointee(terms), is_lost: AtomicBool::new(false) });
-        current.resolve();
+        let (current, mark) = Self::read(options)?;
         let renewed = Arc::clone(&current);
         std::thread::Builder::new()
             .name("upstream".into())
             .spawn(move || renewed.renew(mark))
             .map_err(|error| format!("no thread for the upstream: {error}; raise nproc (ulimit -u)"))?;
         Ok(current)
+    }
+
+    fn read(options: UpstreamOptions) -> Result<(Arc<Self>, Mark), String> {
+        let material = Material::read(&options)?;
+        let terms = ArcSwap::from_pointee(Terms::new(&material, 0)?);
+        let current = Arc::new(Self { options, terms, is_lost: AtomicBool::new(false) });
+        current.resolve();
+        Ok((current, Mark::of(&Ok::<_, String>(material))))
     }
 
     /// The terms of a connection that begins now.
