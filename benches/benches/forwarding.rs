@@ -1,0 +1,254 @@
+//! What forwarding adds to a request: the same GET sent to a bare upstream, and to a server that forwards it there, in turns.
+//!
+//! - `latency`: one connection, one request after another. The median of each round, and the difference, which is what the server
+//!   adds: a hop of the loopback, two heads, two wake-ups.
+//! - `rate`: sixteen connections send a number of requests per second, paced; how much of a core the server takes, and how long the
+//!   requests take.
+//!
+//! The server is a process of its own, with one shard pinned to CPU 0 (`--pin-cpus`); this one runs on the others: start it with
+//! `taskset -c 1`. The upstream answers 1 KiB of JSON at once. With `--test` each part runs once and briefly, and nothing is
+//! measured.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What is asked: nothing here serves it from its own store.
+const REQUEST: &[u8] =
+    b"GET /apis/metrics.k8s.io/v1beta1/nodes HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n\r\n";
+const BODY_BYTES: usize = 1 << 10;
+const CONNECTIONS: usize = 16;
+/// Ticks of `/proc/PID/stat` in a second.
+const TICKS: f64 = 100.0;
+
+/// How much is measured.
+struct Extent {
+    rounds: usize,
+    requests: usize,
+    rate: u32,
+    duration: Duration,
+}
+
+const MEASURED: Extent =
+    Extent { rounds: 15, requests: 2_000, rate: 2_000, duration: Duration::from_secs(5) };
+const TRIED: Extent = Extent { rounds: 1, requests: 20, rate: 100, duration: Duration::from_millis(200) };
+
+fn main() {
+    let is_test = std::env::args().any(|argument| argument == "--test");
+    let extent = if is_test { TRIED } else { MEASURED };
+    let upstream = upstream();
+    let server = Server::start(&upstream);
+    if is_test {
+        println!("Testing forwarding/latency");
+    }
+    latency(&extent, &upstream, &server.address);
+    if is_test {
+        println!("Success\nTesting forwarding/rate");
+    }
+    rate(&extent, "upstream itself", &upstream, None);
+    rate(&extent, "through the server", &server.address, Some(server.child.id()));
+    if is_test {
+        println!("Success");
+    }
+}
+
+fn latency(extent: &Extent, upstream: &str, server: &str) {
+    let (mut direct, mut through) = (Peer::connect(upstream), Peer::connect(server));
+    let mut added = Vec::new();
+    for round in 0..extent.rounds {
+        // The one that begins has the colder caches.
+        let (first, second) = if round % 2 == 0 {
+            (median(&mut direct, extent.requests), median(&mut through, extent.requests))
+        } else {
+            let second = median(&mut through, extent.requests);
+            (median(&mut direct, extent.requests), second)
+        };
+        added.push(second.saturating_sub(first));
+        println!(
+            "latency: direct {first:.1?}, through {second:.1?}: added {:.1?}",
+            second.saturating_sub(first)
+        );
+    }
+    added.sort();
+    println!(
+        "latency: added {:.1?} ({:.1?}..{:.1?})",
+        added[added.len() / 2],
+        added[0],
+        added[added.len() - 1]
+    );
+}
+
+fn median(peer: &mut Peer, requests: usize) -> Duration {
+    let mut took: Vec<Duration> = (0..requests).map(|_| peer.ask()).collect();
+    took.sort();
+    took[requests / 2]
+}
+
+/// Sends requests at a rate, and prints how long they took from when they were due.
+fn rate(extent: &Extent, name: &str, address: &str, pid: Option<u32>) {
+    let before = pid.map(cpu);
+    let began = Instant::now();
+    let each = Duration::from_secs(1) * u32::try_from(CONNECTIONS).expect("few") / extent.rate;
+    let threads: Vec<_> = (0..CONNECTIONS)
+        .map(|number| {
+            let mut peer = Peer::connect(address);
+            let duration = extent.duration;
+            let offset =
+                each * u32::try_from(number).expect("few") / u32::try_from(CONNECTIONS).expect("few");
+            std::thread::spawn(move || {
+                let mut took = Vec::new();
+                let mut due = began + offset;
+                while due < began + duration {
+                    std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                    peer.ask();
+                    took.push(due.elapsed());
+                    due += each;
+                }
+                took
+            })
+        })
+        .collect();
+    let mut took: Vec<Duration> =
+        threads.into_iter().flat_map(|thread| thread.join().expect("its requests are answered")).collect();
+    let elapsed = began.elapsed().as_secs_f64();
+    took.sort();
+    let at = |part: usize| took[took.len() * part / 100];
+    let used = pid.zip(before).map(|(pid, before)| (cpu(pid) - before) / elapsed);
+    let used = used.map(|used| format!(", {:.0} % of a core", used * 100.0)).unwrap_or_default();
+    println!(
+        "rate: {name}: {:.0} requests/s, p50 {:.0?}, p99 {:.0?}{used}",
+        took.len() as f64 / elapsed,
+        at(50),
+        at(99)
+    );
+}
+
+/// Seconds of CPU that a process has used.
+fn cpu(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the server runs");
+    let fields: Vec<&str> = stat.rsplit(')').next().expect("a name").split_whitespace().collect();
+    let ticks = |at: usize| fields[at].parse::<f64>().expect("a number");
+    (ticks(11) + ticks(12)) / TICKS
+}
+
+/// A connection for one request after another.
+struct Peer {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Peer {
+    fn connect(address: &str) -> Self {
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream.set_nodelay(true).expect("a socket");
+        Self { stream, buffer: vec![0; 16 << 10] }
+    }
+
+    /// Sends the request and reads the whole reply.
+    fn ask(&mut self) -> Duration {
+        let began = Instant::now();
+        self.stream.write_all(REQUEST).expect("the peer reads");
+        let mut filled = 0;
+        loop {
+            let read = self.stream.read(&mut self.buffer[filled..]).expect("the peer answers");
+            assert!(read > 0, "the peer closed");
+            filled += read;
+            let head = self.buffer[..filled].windows(4).position(|end| end == b"\r\n\r\n");
+            if head.is_some_and(|head| filled >= head + 4 + BODY_BYTES) {
+                break;
+            }
+        }
+        let took = began.elapsed();
+        assert!(
+            self.buffer.starts_with(b"HTTP/1.1 200 "),
+            "{}",
+            String::from_utf8_lossy(&self.buffer[..filled])
+        );
+        took
+    }
+}
+
+/// A server that answers every request at once. Returns its address.
+fn upstream() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || answer(stream));
+        }
+    });
+    address
+}
+
+fn answer(mut stream: TcpStream) {
+    let reply = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {BODY_BYTES}\r\n\r\n{:BODY_BYTES$}",
+        "{}"
+    );
+    let _ = stream.set_nodelay(true);
+    let (mut buffer, mut filled) = (vec![0; 16 << 10], 0);
+    while let Ok(read @ 1..) = stream.read(&mut buffer[filled..]) {
+        filled += read;
+        if buffer[..filled].ends_with(b"\r\n\r\n") {
+            filled = 0;
+            if stream.write_all(reply.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The server that forwards; it ends with its owner.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(upstream: &str) -> Self {
+        let mut child = Command::new(binary())
+            .env_remove("REVCAST_BIN")
+            .args(["--listen", "127.0.0.1:0", "--admin-listen", "none", "--pin-cpus", "0"])
+            .args(["--upstream", &format!("http://{upstream}"), "--log-level", "error"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
+        let address = loop {
+            let line = lines.next().expect("the server serves").expect("text");
+            if let Some(rest) = line.strip_prefix("serving http://") {
+                break rest.split(',').next().expect("an address").to_owned();
+            }
+        };
+        Self { child, address }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The server's release binary: `REVCAST_BIN`, or one that cargo builds now.
+fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("REVCAST_BIN") {
+        return path.into();
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--release", "-p", "revcast", "--message-format=json-render-diagnostics"])
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("cargo runs");
+    assert!(built.status.success(), "the server does not build");
+    let text = String::from_utf8_lossy(&built.stdout);
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let executable = messages
+        .filter(|message| message["target"]["name"] == "revcast")
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from));
+    executable.expect("cargo names the executable that it built")
+}
