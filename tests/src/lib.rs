@@ -9,5 +9,6 @@ pub mod proxy;
 pub mod server;
 pub mod sim;
 pub mod tls;
+pub mod upstream;
 pub mod websocket;
 pub mod workload;

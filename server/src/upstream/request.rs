@@ -77,7 +77,8 @@ impl ForwardedHead {
                 HeaderValue::from_bytes(header.value.trim_ascii()).map_err(|_| NotForwarded::Header)?;
             headers.append(name, value);
         }
-        let upgrade = upgrade_of(&headers);
+        // HTTP/1.0 has no upgrades (RFC 9110, section 7.8).
+        let upgrade = upgrade_of(&headers).filter(|_| parsed.version == Some(1));
         let takes_trailers = lists(&headers, &TE, "trailers");
         remove_hop_by_hop(&mut headers);
         for name in [HOST, CONTENT_LENGTH, EXPECT] {
@@ -87,6 +88,11 @@ impl ForwardedHead {
         remove_where(&mut headers, |name| name.starts_with("x-remote-"));
         if takes_trailers {
             headers.insert(TE, HeaderValue::from_static("trailers"));
+            headers.insert(CONNECTION, HeaderValue::from_static("TE"));
+        }
+        // A method that has a body says that its body is empty (RFC 9110, section 8.6); a longer one is framed anew.
+        if matches!(method, Method::POST | Method::PUT | Method::PATCH) {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
         caller.put_into(&mut headers)?;
         let client = client.map(|address| address.to_canonical().to_string());
@@ -148,10 +154,16 @@ fn origin_form(target: &str) -> Result<Uri, NotForwarded> {
     with_path.parse().map_err(|_| NotForwarded::Target)
 }
 
-/// The protocol of an upgrade: `Upgrade`, if `Connection` names it.
+/// The protocol of an upgrade: `Upgrade`, if `Connection` names it. Never another version of HTTP: requests in it would reach the
+/// upstream past the rules of this file.
 fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
     let asked = lists(headers, &CONNECTION, "upgrade");
-    headers.get(UPGRADE).filter(|_| asked).cloned()
+    let is_http = |name: &str| {
+        let name = name.split('/').next().unwrap_or_default().trim();
+        ["h2", "h2c", "h3", "http"].iter().any(|http| name.eq_ignore_ascii_case(http))
+    };
+    let upgrade = headers.get(UPGRADE).filter(|_| asked && !tokens(headers, &UPGRADE).any(is_http));
+    upgrade.filter(|protocol| !protocol.is_empty()).cloned()
 }
 
 /// Whether a list in headers of this name contains `token`, in any case.
@@ -176,6 +188,7 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     {
         headers.remove(name);
     }
+    headers.remove("http2-settings");
     headers.remove("keep-alive");
     headers.remove("proxy-connection");
 }
@@ -243,6 +256,8 @@ mod tests {
             shown(&forwarded),
             [
                 "authorization: Bearer abc",
+                "connection: TE",
+                "content-length: 0",
                 "cookie: a=b",
                 "impersonate-user: jane",
                 "te: trailers",
@@ -290,6 +305,24 @@ mod tests {
             let raw = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
             let refused = ForwardedHead::of(raw, None, &Caller::Impersonated(user));
             assert_eq!(refused.err(), Some(NotForwarded::Header), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn upgrades() {
+        for (sent, expected) in [
+            ("HTTP/1.1\nConnection: keep-alive, Upgrade\nUpgrade: SPDY/3.1", Some("SPDY/3.1")),
+            ("HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket", Some("websocket")),
+            ("HTTP/1.1\nUpgrade: websocket", None),
+            ("HTTP/1.1\nConnection: Upgrade", None),
+            ("HTTP/1.0\nConnection: Upgrade\nUpgrade: websocket", None),
+            ("HTTP/1.1\nConnection: Upgrade\nUpgrade: h2c", None),
+            ("HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket, HTTP/2.0", None),
+            ("HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket\nUpgrade: H2C", None),
+        ] {
+            let forwarded = head(&format!("GET / {sent}\nHost: a"), &Caller::Client);
+            let upgrade = forwarded.upgrade.as_ref().map(|value| value.to_str().expect("text"));
+            assert_eq!(upgrade, expected, "{sent}");
         }
     }
 

@@ -467,6 +467,10 @@ fn request(
     *request.method_mut() = forwarded.method;
     *request.uri_mut() = forwarded.target;
     *request.headers_mut() = forwarded.headers;
+    if head.body != BodyFraming::None {
+        // hyper says how this body is framed.
+        request.headers_mut().remove(CONTENT_LENGTH);
+    }
     if let Some(protocol) = upgrade {
         request.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         request.headers_mut().insert(UPGRADE, protocol.clone());
