@@ -15,7 +15,8 @@ pub fn push_head(out: &mut Vec<u8>, parts: &Parts, framing: Framing, close: bool
     remove_hop_by_hop(&mut headers);
     headers.append(VIA, HeaderValue::from_static(VIA_SELF));
     let has_body = !matches!(parts.status.as_u16(), 204 | 304) && protocol.is_none();
-    if has_body && framing != Framing::UntilClose {
+    // A 204 has none either (RFC 9110, section 8.6).
+    if (has_body && framing != Framing::UntilClose) || parts.status == StatusCode::NO_CONTENT {
         headers.remove(CONTENT_LENGTH);
     }
     out.extend_from_slice(b"HTTP/1.1 ");
@@ -120,7 +121,7 @@ mod tests {
             shown(&given, Framing::Chunked, true),
             format!("{start}Via: 1.1 revcast\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
         );
-        let none = parts(204, &[]);
+        let none = parts(204, &[("content-length", "0")]);
         assert_eq!(
             shown(&none, Framing::Chunked, false),
             "HTTP/1.1 204 No Content\r\nVia: 1.1 revcast\r\n\r\n"
