@@ -259,8 +259,9 @@ pub fn ask_upstream(
     questions: Vec<Question>,
 ) -> Result<Vec<Result<UpstreamReply, UpstreamError>>, String> {
     let current = Arc::clone(current);
+    let handles = ShardHandles::new(1).map_err(|error| error.to_string())?;
     let asked = LocalExecutorBuilder::new(Placement::Unbound).name("questions").spawn(move || async move {
-        let client = Rc::new(UpstreamClient::new(current));
+        let client = Rc::new(UpstreamClient::new(current, handles, 0));
         let mut replies = Vec::with_capacity(questions.len());
         for question in questions {
             replies.push(client.ask(question).await);

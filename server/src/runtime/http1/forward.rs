@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_lite::future;
 use glommio::timer::sleep;
-use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, UPGRADE};
+use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Body as _;
@@ -63,13 +63,22 @@ struct Incomplete {
     pieces: u64,
 }
 
+impl Drop for Incomplete {
+    fn drop(&mut self) {
+        // The upstream must not wait for the rest.
+        self.sender.end(Err(Cut));
+    }
+}
+
 /// The reply, and what it came with.
 struct Reply {
     response: Response<Incoming>,
     /// The connection of the reply, if it can be used again.
     sender: Option<Sender>,
-    /// Whether the client's body was passed on to its end.
-    is_whole: bool,
+    /// What is left of the client's body.
+    unread: Option<Incomplete>,
+    /// Whether the client asked for an upgrade, and may have begun to use the other protocol.
+    is_last: bool,
 }
 
 impl Connection {
@@ -97,6 +106,7 @@ impl Connection {
         };
         let shows = Shows::of(&forwarding.caller);
         let timeout = (!forwarding.is_long).then(|| client.current().options().timeout);
+        self.set_stall(Some(STALL).filter(|_| !forwarding.is_long));
         let replied = match upgrade {
             Some(_) => match self.upgraded(&client, shows, request, timeout).await {
                 Ok(Ok(over)) => {
@@ -107,6 +117,13 @@ impl Connection {
                 Err(error) => Err(error),
             },
             None => self.sent(&client, shows, request, incomplete, timeout).await,
+        };
+        let replied = match replied {
+            Ok(reply) if reply.response.status().is_informational() => {
+                let why = "it changes the protocol, which nobody asked for".to_owned();
+                Err(Unanswered::Upstream(UpstreamError::Broken(why)))
+            }
+            replied => replied,
         };
         let reply = match replied {
             Ok(reply) => reply,
@@ -128,7 +145,7 @@ impl Connection {
         };
         self.local.handle().tally.upstream.answered(reply.response.status().as_u16(), began.elapsed());
         let over = self.pass_on(head, &client, forwarding, reply, takes_trailers).await;
-        self.local.handle().tally.upstream.connections(client.connections());
+        self.set_stall(Some(STALL));
         Ok(over)
     }
 
@@ -223,8 +240,8 @@ impl Connection {
             match future::or(answered, late).await {
                 Some(answered) => {
                     let Answered { response, sender } = answered?;
-                    let is_whole = incomplete.is_none();
-                    return Ok(Reply { response, sender: Some(sender).filter(|_| is_whole), is_whole });
+                    let sender = Some(sender).filter(|_| incomplete.is_none());
+                    return Ok(Reply { response, sender, unread: incomplete, is_last: false });
                 }
                 // A body that arrives slowly is not the upstream's delay.
                 None if before.is_some() && incomplete.as_ref().map(|body| body.pieces) != before => {}
@@ -244,7 +261,7 @@ impl Connection {
         self.set_patience(None);
         let mut request = request;
         let opened = client.open_alone(shows).await.map_err(Unanswered::Upstream)?;
-        let (mut sender, mut connection, authority) = opened;
+        let (mut sender, mut connection, count, authority) = opened;
         request.headers_mut().insert(http::header::HOST, authority);
         let response = {
             let mut sending = std::pin::pin!(UpstreamClient::send_alone(&mut sender, request));
@@ -265,12 +282,11 @@ impl Connection {
             };
             future::or(answered, late).await?
         };
-        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            glommio::spawn_local(async move {
-                let _ = connection.await;
-            })
-            .detach();
-            return Ok(Err(Reply { response, sender: None, is_whole: true }));
+        let is_upgraded =
+            response.status() == StatusCode::SWITCHING_PROTOCOLS && response.headers().contains_key(UPGRADE);
+        if !is_upgraded {
+            UpstreamClient::run(connection, count);
+            return Ok(Err(Reply { response, sender: None, unread: None, is_last: true }));
         }
         let (parts, body) = response.into_parts();
         drop(body);
@@ -281,7 +297,8 @@ impl Connection {
         reply::push_head(&mut out, &parts, Framing::UntilClose, false);
         out.extend_from_slice(&early);
         let stream = left.io.into_stream();
-        Ok(Ok(self.tunnel(stream, out, sender).await))
+        self.set_stall(None);
+        Ok(Ok(self.tunnel(stream, out, count).await))
     }
 
     /// What the client does while its request is answered: it sends the body, or goes. Ready only if there is no use in going on.
@@ -352,14 +369,17 @@ impl Connection {
         reply: Reply,
         takes_trailers: bool,
     ) -> Option<Over> {
-        let Reply { response, sender, is_whole } = reply;
+        let Reply { response, sender, mut unread, is_last } = reply;
         let (parts, mut body) = response.into_parts();
         let framing = framing_of(head, &parts, &body);
-        let close = !head.keep_alive || !is_whole || framing == Framing::UntilClose;
+        let close = !head.keep_alive || is_last || unread.is_some() || framing == Framing::UntilClose;
         let has_body = !head.wants_head_only() && !matches!(parts.status.as_u16(), 204 | 304);
         self.answered(parts.status.as_u16());
-        // Not while a body is still being sent: then the connection ends anyway.
-        let watches_client = is_whole;
+        if let Some(unread) = &mut unread {
+            // The reply has begun: the client decides whether it sends the rest.
+            unread.invitation = b"";
+        }
+        self.set_patience(None);
         let mut copy =
             forwarding.copy.as_ref().filter(|_| parts.status == 200).map(|_| Vec::with_capacity(COPY_BYTES));
         let mut out = Vec::with_capacity(4 << 10);
@@ -371,10 +391,7 @@ impl Connection {
                 if next.is_ready() || !out.is_empty() {
                     return next.map(Some);
                 }
-                if watches_client && self.poll_gone(cx).is_ready() {
-                    return Poll::Ready(None);
-                }
-                Poll::Pending
+                self.poll_client(cx, &mut unread).map(|_| None)
             });
             // What is there already goes out with the head; else the head goes first.
             let next = if out.is_empty() { Some(next.await) } else { future::poll_once(next).await };
@@ -426,6 +443,13 @@ impl Connection {
         }
     }
 
+    /// A client that takes nothing for this long is gone.
+    fn set_stall(&self, stall: Option<Duration>) {
+        if let Some(transport) = &self.transport {
+            transport.set_stall(stall);
+        }
+    }
+
     /// No read of the client waits longer than this.
     fn set_patience(&self, patience: Option<Duration>) {
         if let Some(transport) = &self.transport {
@@ -438,7 +462,7 @@ impl Connection {
 fn framing_of(head: &RequestHead, parts: &Parts, body: &Incoming) -> Framing {
     if head.wants_head_only() {
         let said = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        return said.map_or(Framing::Chunked, Framing::Length);
+        return said.map_or_else(|| Framing::stream_for(head), Framing::Length);
     }
     body.size_hint().exact().map_or_else(|| Framing::stream_for(head), Framing::Length)
 }
@@ -467,9 +491,15 @@ fn request(
     *request.method_mut() = forwarded.method;
     *request.uri_mut() = forwarded.target;
     *request.headers_mut() = forwarded.headers;
-    if head.body != BodyFraming::None {
-        // hyper says how this body is framed.
-        request.headers_mut().remove(CONTENT_LENGTH);
+    match head.body {
+        BodyFraming::None => {}
+        // hyper says how long it is.
+        BodyFraming::Length(_) => drop(request.headers_mut().remove(CONTENT_LENGTH)),
+        // Not said, hyper would take it that a GET has no body.
+        BodyFraming::Chunked => {
+            request.headers_mut().remove(CONTENT_LENGTH);
+            request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
     }
     if let Some(protocol) = upgrade {
         request.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));

@@ -190,6 +190,11 @@ impl Transport {
         let _ = self.stream.set_read_timeout(patience);
     }
 
+    /// A peer that takes nothing for this long is gone; `None`: it may pause for ever.
+    pub(in crate::runtime) fn set_stall(&self, stall: Option<Duration>) {
+        let _ = self.stream.set_write_timeout(stall);
+    }
+
     /// Appends at most about `most` bytes from the peer to `buffer`. Ready with how many; 0: end of stream.
     pub(in crate::runtime) fn poll_read(
         &mut self,

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use super::connection::{Connection, Over};
 use super::transport::Transport;
-use crate::runtime::upstream::Sender;
+use crate::runtime::upstream::Count;
 use crate::runtime::upstream::io::Stream;
 
 /// Bytes per read.
@@ -36,9 +36,9 @@ enum Look {
 }
 
 impl Connection {
-    /// Passes bytes on until both sides have sent all, or one of them is gone. `first` is for the client. The connection is counted
-    /// as long as `sender` lives.
-    pub(super) async fn tunnel(&mut self, stream: Stream, first: Vec<u8>, sender: Sender) -> Over {
+    /// Passes bytes on until both sides have sent all, or one of them is gone: a side may pause as long as it likes. `first` is for the
+    /// client. The connection is counted as long as `count` lives.
+    pub(super) async fn tunnel(&mut self, stream: Stream, first: Vec<u8>, count: Count) -> Over {
         let mut stream = stream;
         let mut up = Direction { bytes: std::mem::take(&mut self.buffer), ..Direction::default() };
         let mut down = Direction { bytes: first, ..Direction::default() };
@@ -49,7 +49,7 @@ impl Connection {
                 Look::Over => break,
             }
         }
-        drop(sender);
+        drop(count);
         Over::Quiet
     }
 }

@@ -73,7 +73,10 @@ impl Local {
             notify,
             random: RefCell::new(fastrand::Rng::new()),
             listeners: RefCell::default(),
-            upstream: shared.upstream.clone().map(|current| Rc::new(UpstreamClient::new(current))),
+            upstream: shared
+                .upstream
+                .clone()
+                .map(|current| Rc::new(UpstreamClient::new(current, shared.handles.clone(), number))),
             has_stopped: Cell::new(false),
             shared,
         })

@@ -56,10 +56,10 @@ impl BodySender {
         wake(&mut slot.reader);
     }
 
-    /// Nothing follows.
+    /// Nothing follows. The first end counts.
     pub(in crate::runtime) fn end(&self, how: Result<(), Cut>) {
         let mut slot = self.0.borrow_mut();
-        slot.end = Some(how);
+        slot.end.get_or_insert(how);
         wake(&mut slot.reader);
     }
 }

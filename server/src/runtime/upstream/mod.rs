@@ -25,6 +25,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 
+use crate::runtime::shards::ShardHandles;
 use crate::upstream::{
     Caller, Current, ForwardIdentity, Place, Question, Terms, UpstreamError, UpstreamReply,
 };
@@ -44,14 +45,13 @@ const READ_AHEAD_BYTES: usize = 64 << 10;
 /// The longest reply to a question of the server's own.
 const REPLY_BYTES_MAX: usize = 4 << 20;
 
-/// The sending end of a connection. Its place in the count is released when it is dropped.
+/// The sending end of a connection.
 #[derive(Debug)]
 pub(in crate::runtime) struct Sender {
     sender: SendRequest<RequestBody>,
     generation: u64,
     place: usize,
     shows: Shows,
-    _count: Count,
 }
 
 /// What a connection shows of the server.
@@ -70,22 +70,44 @@ impl Shows {
     }
 }
 
+/// The open connections, and which of them are idle.
 #[derive(Debug)]
-struct Count(Rc<Cell<usize>>);
+struct Connections {
+    open: Cell<usize>,
+    /// The newest last.
+    idle: RefCell<VecDeque<Idle>>,
+    handles: ShardHandles,
+    number: usize,
+}
+
+impl Connections {
+    /// Shows the counts in metrics.
+    fn publish(&self) {
+        let counts = (self.open.get(), self.idle.borrow().len());
+        self.handles.0[self.number].tally.upstream.connections(counts);
+    }
+}
+
+/// The place of an open connection in the count, which is released when it is dropped.
+#[derive(Debug)]
+pub(in crate::runtime) struct Count(Rc<Connections>);
 
 impl Count {
-    fn take(open: &Rc<Cell<usize>>) -> Result<Self, UpstreamError> {
-        if open.get() >= CONNECTIONS_MAX {
+    fn take(connections: &Rc<Connections>) -> Result<Self, UpstreamError> {
+        if connections.open.get() >= CONNECTIONS_MAX {
             return Err(UpstreamError::Busy);
         }
-        open.set(open.get() + 1);
-        Ok(Self(Rc::clone(open)))
+        connections.open.set(connections.open.get() + 1);
+        connections.publish();
+        Ok(Self(Rc::clone(connections)))
     }
 }
 
 impl Drop for Count {
     fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+        self.0.open.set(self.0.open.get() - 1);
+        self.0.idle.borrow_mut().retain(|idle| !idle.sender.sender.is_closed());
+        self.0.publish();
     }
 }
 
@@ -99,9 +121,7 @@ struct Idle {
 #[derive(Debug)]
 pub(in crate::runtime) struct UpstreamClient {
     current: Arc<Current>,
-    /// The newest last.
-    idle: RefCell<VecDeque<Idle>>,
-    open: Rc<Cell<usize>>,
+    connections: Rc<Connections>,
     /// The place that took a connection last.
     preferred: Cell<usize>,
 }
@@ -116,8 +136,10 @@ pub(in crate::runtime) struct Answered {
 }
 
 impl UpstreamClient {
-    pub(in crate::runtime) fn new(current: Arc<Current>) -> Self {
-        Self { current, idle: RefCell::default(), open: Rc::default(), preferred: Cell::new(0) }
+    /// Of the shard with this number.
+    pub(in crate::runtime) fn new(current: Arc<Current>, handles: ShardHandles, number: usize) -> Self {
+        let connections = Connections { open: Cell::new(0), idle: RefCell::default(), handles, number };
+        Self { current, connections: Rc::new(connections), preferred: Cell::new(0) }
     }
 
     /// The upstream as it is now.
@@ -125,13 +147,9 @@ impl UpstreamClient {
         &self.current
     }
 
-    /// Open connections, and how many of them are idle.
-    pub(in crate::runtime) fn connections(&self) -> (usize, usize) {
-        (self.open.get(), self.idle.borrow().len())
-    }
-
     /// Sends a request and waits for the head of the reply. `Host` is added. A connection that the upstream closed while it was idle
-    /// is replaced; a request that was begun is never sent again.
+    /// is replaced. A request that was begun is sent again only if it changes nothing and the connection was closed in place of a
+    /// reply (RFC 9110, section 9.2.2).
     ///
     /// # Errors
     /// There is no reply.
@@ -144,22 +162,20 @@ impl UpstreamClient {
         let mut request = request;
         while let Some(mut sender) = self.take_idle(&terms, shows) {
             request.headers_mut().insert(HOST, terms.places[sender.place].authority.clone());
+            let copy = copy_of_safe(&request);
             match sender.sender.try_send_request(request).await {
                 Ok(response) => return Ok(Answered { response, sender }),
-                Err(mut error) => match error.take_message() {
+                Err(mut error) => match (error.take_message(), copy) {
                     // Nothing of it was sent.
-                    Some(unsent) => request = unsent,
-                    None => return Err(broken(&error.into_error())),
+                    (Some(unsent), _) => request = unsent,
+                    (None, Some(copy)) if was_closed(error.error()) => request = copy,
+                    (None, _) => return Err(broken(&error.into_error())),
                 },
             }
         }
-        let (sender, connection) = self.open(&terms, shows).await?;
+        let (sender, connection, count) = self.open(&terms, shows).await?;
         let mut sender = sender;
-        glommio::spawn_local(async move {
-            // Its error reaches whoever waits for a reply.
-            let _ = connection.await;
-        })
-        .detach();
+        Self::run(connection, count);
         request.headers_mut().insert(HOST, terms.places[sender.place].authority.clone());
         match sender.sender.send_request(request).await {
             Ok(response) => Ok(Answered { response, sender }),
@@ -174,11 +190,21 @@ impl UpstreamClient {
     pub(in crate::runtime) async fn open_alone(
         &self,
         shows: Shows,
-    ) -> Result<(Sender, Connection<HyperIo, RequestBody>, HeaderValue), UpstreamError> {
+    ) -> Result<(Sender, Connection<HyperIo, RequestBody>, Count, HeaderValue), UpstreamError> {
         let terms = self.current.terms();
-        let (sender, connection) = self.open(&terms, shows).await?;
+        let (sender, connection, count) = self.open(&terms, shows).await?;
         let authority = terms.places[sender.place].authority.clone();
-        Ok((sender, connection, authority))
+        Ok((sender, connection, count, authority))
+    }
+
+    /// Lets a connection read and write as long as it lives.
+    pub(in crate::runtime) fn run(connection: Connection<HyperIo, RequestBody>, count: Count) {
+        glommio::spawn_local(async move {
+            // Its error reaches whoever waits for a reply.
+            let _ = connection.await;
+            drop(count);
+        })
+        .detach();
     }
 
     /// Sends a request that has no place on a kept connection.
@@ -204,11 +230,14 @@ impl UpstreamClient {
                 false
             };
             if future::or(ready, late).await {
-                let mut idle = client.idle.borrow_mut();
+                let connections = &client.connections;
+                let mut idle = connections.idle.borrow_mut();
                 idle.push_back(Idle { sender, since: Instant::now() });
                 if idle.len() > IDLE_MAX {
                     idle.pop_front();
                 }
+                drop(idle);
+                connections.publish();
             }
         })
         .detach();
@@ -256,17 +285,21 @@ impl UpstreamClient {
 
     /// The connection that was used last, so that those that are not needed become old.
     fn take_idle(&self, terms: &Terms, shows: Shows) -> Option<Sender> {
-        let mut idle = self.idle.borrow_mut();
+        let mut idle = self.connections.idle.borrow_mut();
         while idle.front().is_some_and(|first| first.since.elapsed() >= IDLE) {
             idle.pop_front();
         }
+        let mut taken = None;
         while let Some(at) = idle.iter().rposition(|idle| idle.sender.shows == shows) {
             let Some(last) = idle.remove(at) else { break };
             if last.sender.generation == terms.generation && last.sender.sender.is_ready() {
-                return Some(last.sender);
+                taken = Some(last.sender);
+                break;
             }
         }
-        None
+        drop(idle);
+        self.connections.publish();
+        taken
     }
 
     /// Opens a connection to the first endpoint that takes one, beginning with the last that did.
@@ -274,21 +307,18 @@ impl UpstreamClient {
         &self,
         terms: &Terms,
         shows: Shows,
-    ) -> Result<(Sender, Connection<HyperIo, RequestBody>), UpstreamError> {
+    ) -> Result<(Sender, Connection<HyperIo, RequestBody>, Count), UpstreamError> {
         let mut why = String::from("no endpoint has an address: is its name right?");
         let count = terms.places.len();
-        let mut held = Some(Count::take(&self.open)?);
+        let counted = Count::take(&self.connections)?;
         for at in (0..count).map(|turn| (self.preferred.get() + turn) % count.max(1)) {
             let place = &terms.places[at];
             for address in &place.addresses {
                 match self.connect(terms, shows, place, *address).await {
                     Ok((sender, connection)) => {
                         self.preferred.set(at);
-                        let Some(_count) = held.take() else { break };
-                        return Ok((
-                            Sender { sender, generation: terms.generation, place: at, shows, _count },
-                            connection,
-                        ));
+                        let sender = Sender { sender, generation: terms.generation, place: at, shows };
+                        return Ok((sender, connection, counted));
                     }
                     Err(error) => why = format!("{}: {error}", place.endpoint),
                 }
@@ -331,6 +361,27 @@ impl UpstreamClient {
         };
         future::or(connected, late).await
     }
+}
+
+/// The same request, if it changes nothing and has no body.
+fn copy_of_safe(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
+    let is_safe = request.method().is_safe() && matches!(request.body(), RequestBody::Full(None));
+    is_safe.then(|| {
+        let mut copy = Request::new(RequestBody::Full(None));
+        *copy.method_mut() = request.method().clone();
+        *copy.uri_mut() = request.uri().clone();
+        *copy.headers_mut() = request.headers().clone();
+        copy
+    })
+}
+
+/// Whether the connection ended before a byte of the reply.
+fn was_closed(error: &hyper::Error) -> bool {
+    let is_reset = |cause: &std::io::Error| {
+        matches!(cause.kind(), std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::BrokenPipe)
+    };
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    error.is_incomplete_message() || error.is_closed() || error.is_canceled() || cause.is_some_and(is_reset)
 }
 
 /// Reads a body to its end.
