@@ -159,9 +159,18 @@ impl Exchange<'_> {
     /// The connection broke.
     pub fn reply(&mut self, head: &str, body: impl AsRef<[u8]>) -> Outcome {
         self.read_body(|_| ())?;
+        self.reply_to_read(head, body)
+    }
+
+    /// As [`Exchange::reply`], after the body was read.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub fn reply_to_read(&mut self, head: &str, body: impl AsRef<[u8]>) -> Outcome {
         let body = body.as_ref();
         let lines: String = head.lines().map(|line| format!("{line}\r\n")).collect();
         let head = format!("HTTP/1.1 {lines}Content-Length: {}\r\n\r\n", body.len());
+        let body = if self.asked.line().starts_with("HEAD ") { &[] } else { body };
         self.send([head.as_bytes(), body].concat())?;
         Ok(Next::KeepAlive)
     }
