@@ -53,17 +53,19 @@ pub(in crate::runtime) struct Transport {
     unsent: Vec<u8>,
     /// Whether the peer was told that nothing more is sent.
     is_finished: bool,
+    /// Whether the peer has said so: in TLS that may come together with its last bytes.
+    has_ended: bool,
 }
 
 impl Transport {
     /// For plain TCP.
     pub(in crate::runtime) const fn plain(stream: TcpStream) -> Self {
-        Self { stream, tls: None, unsent: Vec::new(), is_finished: false }
+        Self { stream, tls: None, unsent: Vec::new(), is_finished: false, has_ended: false }
     }
 
     /// For a connection that carried a watch, with wire bytes that are unsent.
     pub(in crate::runtime) const fn resumed(stream: TcpStream, tls: TlsSession, unsent: Vec<u8>) -> Self {
-        Self { stream, tls, unsent, is_finished: false }
+        Self { stream, tls, unsent, is_finished: false, has_ended: false }
     }
 
     /// For TLS: completes the handshake. Plain bytes that came with its end are appended to `buffer`.
@@ -115,7 +117,7 @@ impl Transport {
                 Ok(State::Handshake) => {}
                 Ok(State::Open) => {
                     let _ = stream.set_write_timeout(Some(STALL));
-                    return Ok(Self { stream, tls: Some(session), unsent: Vec::new(), is_finished: false });
+                    return Ok(Self { tls: Some(session), ..Self::plain(stream) });
                 }
                 Ok(State::Closed) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 // The peer must be able to read the alert: bytes that it sent after its messages must not cause a reset.
@@ -141,6 +143,9 @@ impl Transport {
         patience: Duration,
     ) -> io::Result<usize> {
         let used = buffer.len();
+        if self.has_ended {
+            return Ok(0);
+        }
         let Some(session) = &mut self.tls else {
             buffer.resize(used + most, 0);
             let read = read_within(&mut self.stream, &mut buffer[used..], patience).await;
@@ -161,8 +166,8 @@ impl Transport {
                 self.stream.write_all(&wire).await?;
                 wire.clear();
             }
-            let stand = was_read.map_err(broken)?;
-            if buffer.len() > used || stand == State::Closed {
+            self.has_ended = was_read.map_err(broken)? == State::Closed;
+            if buffer.len() > used || self.has_ended {
                 return Ok(buffer.len() - used);
             }
         }
@@ -203,6 +208,9 @@ impl Transport {
         most: usize,
     ) -> Poll<io::Result<usize>> {
         let used = buffer.len();
+        if self.has_ended {
+            return Poll::Ready(Ok(0));
+        }
         loop {
             buffer.resize(used + most, 0);
             let polled = Pin::new(&mut self.stream).poll_read(cx, &mut buffer[used..]);
@@ -216,7 +224,8 @@ impl Transport {
             };
             let wire = buffer.split_off(used);
             let state = session.read(&wire[..read], buffer, &mut self.unsent).map_err(broken)?;
-            if buffer.len() > used || state == State::Closed {
+            self.has_ended = state == State::Closed;
+            if buffer.len() > used || self.has_ended {
                 return Poll::Ready(Ok(buffer.len() - used));
             }
         }
