@@ -308,11 +308,14 @@ impl UpstreamClient {
         terms: &Terms,
         shows: Shows,
     ) -> Result<(Sender, Connection<HyperIo, RequestBody>, Count), UpstreamError> {
-        let mut why = String::from("no endpoint has an address: is its name right?");
+        let mut why = String::new();
         let count = terms.places.len();
         let counted = Count::take(&self.connections)?;
         for at in (0..count).map(|turn| (self.preferred.get() + turn) % count.max(1)) {
             let place = &terms.places[at];
+            if place.addresses.is_empty() {
+                why = format!("{}: its name has no address: is it right?", place.endpoint);
+            }
             for address in &place.addresses {
                 match self.connect(terms, shows, place, *address).await {
                     Ok((sender, connection)) => {
