@@ -22,7 +22,7 @@ use crate::port::Port;
 /// How long a script waits for bytes.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes that are recorded of one connection.
-const RECORDED_MAX: usize = 4 << 20;
+const RECORDED_MAX: usize = 16 << 20;
 /// A longer head is a mistake of the server under test.
 const HEAD_MAX: usize = 256 << 10;
 
@@ -338,7 +338,7 @@ impl Upstream {
         upstream
     }
 
-    /// Answers requests of a path with a script. A later script of the same path replaces the former.
+    /// Answers requests of a path, or of all paths without a script of their own (`*`), with a script. A later script of the same path replaces the former.
     pub fn on(&self, path: &str, script: impl Fn(&mut Exchange<'_>) -> Outcome + Send + Sync + 'static) {
         let mut scripts = locked(&self.state.scripts);
         scripts.retain(|(known, _)| known != path);
@@ -489,8 +489,7 @@ fn serve(state: &State, socket: TcpStream, connection: usize) -> io::Result<()> 
         locked(&state.asked).push(asked.clone());
         let target = asked.target();
         let path = target.split('?').next().unwrap_or_default();
-        let script =
-            locked(&state.scripts).iter().find(|(of, _)| of == path).map(|(_, script)| Arc::clone(script));
+        let script = script_of(state, path).or_else(|| script_of(state, "*"));
         let mut exchange = Exchange { asked, reader: &mut reader };
         let next = match script {
             Some(script) => script(&mut exchange)?,
@@ -502,6 +501,11 @@ fn serve(state: &State, socket: TcpStream, connection: usize) -> io::Result<()> 
     }
     end(reader.into_inner().link);
     Ok(())
+}
+
+fn script_of(state: &State, path: &str) -> Option<Arc<Script>> {
+    let scripts = locked(&state.scripts);
+    scripts.iter().find(|(of, _)| of == path).map(|(_, script)| Arc::clone(script))
 }
 
 /// Ends a connection so that its client can read all that was sent.

@@ -3,9 +3,20 @@
 #![allow(clippy::unwrap_used)]
 
 mod bodies;
+mod cached;
 mod connections;
+mod duplex;
+mod failures;
 mod replies;
 mod requests;
+#[path = "../bad_input/rows.rs"]
+mod rows;
+mod smuggling;
+mod streams;
+mod strict;
+mod tls;
+mod unreadable;
+mod upgrades;
 
 use revcast_tests::client::Client;
 use revcast_tests::server::Server;
