@@ -297,7 +297,7 @@ impl Upstream {
         Self::start_with(None)
     }
 
-    /// The same over TLS. `clients`: the authority (PEM) of clients, which must have a certificate then.
+    /// The same over TLS. `clients`: the authority (PEM) of clients, which are asked for a certificate then.
     ///
     /// # Panics
     /// When the files are not those of a certificate.
@@ -313,7 +313,8 @@ impl Upstream {
                 let authority = CertificateDer::from_pem_file(authority).expect("a certificate");
                 roots.add(authority).expect("an authority");
                 let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                config.with_client_cert_verifier(verifier.build().expect("a verifier"))
+                config
+                    .with_client_cert_verifier(verifier.allow_unauthenticated().build().expect("a verifier"))
             }
         };
         let chain = CertificateDer::pem_file_iter(&identity.cert).expect("PEM");

@@ -65,25 +65,6 @@ fn the_upstream_must_be_the_one_that_is_meant() {
     assert_eq!(secure.asked().len(), 0);
 }
 
-#[test]
-fn the_server_shows_its_certificate() {
-    let scratch = Scratch::new("upstream-certificate");
-    let authority = Authority::new(Path::new(scratch.path()), "ca");
-    let (ca, own) = (authority.certificate(), authority.client("revcast"));
-    let upstream = Upstream::start_with_tls(&authority.server(), Some(&ca));
-    let shown =
-        ["--upstream-ca", text(&ca), "--upstream-cert", text(&own.cert), "--upstream-key", text(&own.key)];
-    let server = before(&upstream, &shown);
-    assert_eq!(server.client().get("/x").status, 200);
-    let leaf = CertificateDer::from_pem_file(&own.cert).unwrap();
-    assert_eq!(upstream.last().certificate, leaf.to_vec());
-    drop(server);
-    let without = before(&upstream, &["--upstream-ca", text(&ca)]);
-    let reply = without.client().get("/x");
-    assert_eq!(reply.status, 502, "{}", reply.text());
-    assert_eq!(upstream.asked().len(), 1);
-}
-
 /// Server and client with certificates: the client's cannot be passed on, so the server acts for it.
 struct Impersonating {
     upstream: Upstream,
@@ -112,7 +93,7 @@ impl Impersonating {
         let folder = PathBuf::from(scratch.path());
         let authority = Authority::new(&folder, "ca");
         let identity = authority.server();
-        let upstream = Upstream::start_with_tls(&identity, None);
+        let upstream = Upstream::start_with_tls(&identity, Some(&authority.certificate()));
         let rules = folder.join("rules");
         fs::write(&rules, EVERYBODY).unwrap();
         let ca = authority.certificate();
@@ -250,4 +231,12 @@ fn front_proxy_names_the_user() {
     assert_eq!(asked.header("x-remote-user").as_deref(), Some("jane"));
     assert_eq!(asked.headers("x-remote-group"), ["system:authenticated"]);
     assert!(asked.headers("x-remote-extra-a").is_empty() && asked.headers("authorization").is_empty());
+    let own = Path::new(pair._scratch.path()).join("ca-front-proxy.pem");
+    assert_eq!(asked.certificate, CertificateDer::from_pem_file(&own).unwrap().to_vec());
+    // A client's own credentials, or none, beside that certificate would be taken for the server's.
+    for headers in [&[("Authorization", "Bearer abc")][..], &[]] {
+        assert_eq!(pair.nobody.request("GET", "/x", headers, b"").status, 200);
+        let asked = pair.upstream.last();
+        assert!(asked.certificate.is_empty() && asked.headers("x-remote-user").is_empty());
+    }
 }
