@@ -58,6 +58,8 @@ pub struct Entry {
     uri: String,
     user: Option<Box<str>>,
     groups: Vec<String>,
+    /// As whom the user acts: name and groups.
+    acts_as: Option<Box<(String, Vec<String>)>>,
     /// Whether the client is authenticated.
     proven: bool,
     source: Option<SocketAddr>,
@@ -88,6 +90,7 @@ impl Entry {
             uri: cut(&uri, TEXT_BYTES_MAX).into_owned(),
             user: None,
             groups: Vec::new(),
+            acts_as: None,
             proven: false,
             source,
             user_agent: head.user_agent.as_deref().map(|agent| cut(agent, TEXT_BYTES_MAX).into_owned()),
@@ -95,8 +98,15 @@ impl Entry {
         }
     }
 
-    /// Sets the user, when it is known.
+    /// Sets the user, when it is known, and as whom it acts.
     pub fn set_user(&mut self, who: &Identity) {
+        let acts_as = who.real.is_some().then(|| {
+            // A client chose them: they need not be of anyone that exists.
+            let short = |text: &String| cut(text, TEXT_BYTES_MAX).into_owned();
+            Box::new((short(&who.name), who.groups.iter().map(short).collect()))
+        });
+        self.acts_as = acts_as;
+        let who = who.real.as_deref().unwrap_or(who);
         self.user = Some(who.name.as_str().into());
         self.groups.clone_from(&who.groups);
         self.proven = who.is_proven();
@@ -197,6 +207,8 @@ struct Event<'a> {
     request_uri: &'a str,
     verb: &'a str,
     user: User<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    impersonated_user: Option<User<'a>>,
     #[serde(rename = "sourceIPs", skip_serializing_if = "Vec::is_empty")]
     source_ips: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -270,6 +282,7 @@ fn line(entry: &Entry, stage: Stage, code: u16, ended: Option<&str>, now: Timest
         request_uri: &entry.uri,
         verb,
         user: User { username: entry.user.as_deref().unwrap_or(ANONYMOUS), groups: &entry.groups },
+        impersonated_user: entry.acts_as.as_deref().map(|(name, groups)| User { username: name, groups }),
         source_ips: entry.source.iter().map(|address| address.ip().to_string()).collect(),
         user_agent: entry.user_agent.as_deref(),
         object_ref: about.of.as_ref().map(|of| ObjectRef {

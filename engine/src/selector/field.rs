@@ -94,6 +94,24 @@ impl FieldSelector {
         })
     }
 
+    /// The terms in the words of Kubernetes' API: the field's name, the operator, and the value. `resource` is the one that it was
+    /// parsed for.
+    pub fn terms<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> impl Iterator<Item = (&'a str, &'static str, &'a str)> {
+        self.terms.iter().map(|term| {
+            // A field that a resource without namespaces accepts, and does not have.
+            let name =
+                resource.fields().get(term.field.index()).map_or("metadata.namespace", |field| &field.label);
+            let operator = match term.operator {
+                Operator::Equal => "In",
+                Operator::NotEqual => "NotIn",
+            };
+            (name, operator, &*term.value)
+        })
+    }
+
     /// The value of the term `field=value`, which may be "". `None` when there is no such term, or several that contradict each
     /// other: such a selector selects nothing.
     #[must_use]

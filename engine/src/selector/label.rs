@@ -108,6 +108,21 @@ impl LabelSelector {
         self.requirements.iter().all(|required| required.condition.admits(attributes.label(&required.key)))
     }
 
+    /// The requirements in the words of Kubernetes' API: key, operator, and values. Those that compare integers have no operator
+    /// there, and are left out.
+    pub fn terms(&self) -> impl Iterator<Item = (&str, &'static str, &[Box<str>])> {
+        self.requirements.iter().filter_map(|required| {
+            let (operator, values): (_, &[Box<str>]) = match &required.condition {
+                Condition::In(values) => ("In", values),
+                Condition::NotIn(values) => ("NotIn", values),
+                Condition::Exists => ("Exists", &[]),
+                Condition::Absent => ("DoesNotExist", &[]),
+                Condition::Above(_) | Condition::Below(_) => return None,
+            };
+            Some((&*required.key, operator, values))
+        })
+    }
+
     /// What the requirements demand of every object that meets them, in their order.
     pub(super) fn required(&self) -> impl Iterator<Item = Required<'_>> {
         self.requirements.iter().filter_map(|required| match &required.condition {

@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::http::go_quote;
 use crate::http::request::Method;
 use crate::http::request_info::Verb;
@@ -28,6 +30,24 @@ pub struct OfResource {
     pub namespace: String,
     /// "" for a collection.
     pub name: String,
+    /// The version of the group. Rules do not name it.
+    pub version: String,
+    /// The terms of a collection's field selector. Rules know only the name that it leaves.
+    pub fields: Vec<Term>,
+    /// The terms of a collection's label selector. No rule names them.
+    pub labels: Vec<Term>,
+}
+
+/// One term of a selector, in the words of Kubernetes' API.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Term {
+    /// A label or a field.
+    pub key: String,
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
+    pub operator: &'static str,
+    /// What it is compared with.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
 }
 
 /// What a client wants to do.
@@ -138,7 +158,21 @@ impl Access {
             subresource: subresource.to_owned(),
             namespace: namespace.unwrap_or_default().to_owned(),
             name: name.to_owned(),
+            version: of.version.clone(),
+            fields: Vec::new(),
+            labels: Vec::new(),
         }))
+    }
+
+    /// The same with the selectors of the request, if it is one for a collection (apiserver `endpoints/request/requestinfo.go`).
+    #[must_use]
+    pub fn with_selectors(mut self, fields: Vec<Term>, labels: Vec<Term>) -> Self {
+        if let Self::Resource(of) = &mut self
+            && matches!(of.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
+        {
+            (of.fields, of.labels) = (fields, labels);
+        }
+        self
     }
 
     /// The same object, with another verb.
@@ -153,7 +187,14 @@ impl Access {
     /// The 403 for `user`.
     #[must_use]
     pub fn forbidden(&self, user: &str) -> Status {
-        let why = html_safe(&format!("User {} cannot {self}", go_quote(user)));
+        self.forbidden_because(user, "")
+    }
+
+    /// The 403 for `user`, with the reason of the one that decided it; "": it gave none.
+    #[must_use]
+    pub fn forbidden_because(&self, user: &str, reason: &str) -> Status {
+        let colon = if reason.is_empty() { "" } else { ": " };
+        let why = html_safe(&format!("User {} cannot {self}{colon}{reason}", go_quote(user)));
         match self {
             Self::Resource(access) => {
                 let of = GroupResource { group: &access.group, resource: &access.resource };
@@ -210,7 +251,7 @@ const fn write_verb(method: Method) -> Verb {
 }
 
 /// A message that a browser may show: it cannot open a tag.
-fn html_safe(text: &str) -> String {
+pub(super) fn html_safe(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

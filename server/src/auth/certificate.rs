@@ -10,6 +10,37 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
 use super::identity::Identity;
+use super::tokens::digest_of;
+
+/// The key of a user's `extra` that names the credential (kube-apiserver 1.36; recording 34).
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// The certificate of a connection's client, which the handshake verified, and which authorities signed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerCertificate<'a> {
+    /// In DER.
+    pub der: &'a [u8],
+    /// An authority of clients: it names a user.
+    pub is_client: bool,
+    /// An authority of front proxies: it may speak for users.
+    pub is_proxy: bool,
+}
+
+impl<'a> PeerCertificate<'a> {
+    /// One that names a user.
+    #[must_use]
+    pub const fn client(der: &'a [u8]) -> Self {
+        Self { der, is_client: true, is_proxy: false }
+    }
+}
+
+/// The common name in a certificate's subject, if there is one that is text.
+pub(super) fn common_name(der: &[u8]) -> Option<String> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let mut names = certificate.subject().iter_common_name();
+    let name = names.next()?.as_str().ok()?.to_owned();
+    names.next().is_none().then_some(name)
+}
 
 /// Why a certificate has no identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +90,9 @@ pub fn identity(der: &[u8]) -> Result<Identity, CertificateError> {
     let groups = subject.iter_organization().map(text).collect::<Result<_, _>>()?;
     let ends = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
     let expires = UNIX_EPOCH.checked_add(Duration::from_secs(ends));
-    Ok(Identity::proven(name, String::new(), groups, expires))
+    let digest: String = digest_of(der).iter().map(|byte| format!("{byte:02x}")).collect();
+    let extra = vec![(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={digest}")])];
+    Ok(Identity { extra, ..Identity::proven(name, String::new(), groups, expires) })
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use arc_swap::ArcSwap;
 use super::access::Access;
 use super::certificate::{self, CertificateError};
 use super::credentials::Presented;
+use super::delegated::{AccessQuestion, Delegated, DelegatedOptions, ReviewedToken, Standing};
 use super::files;
 use super::identity::Identity;
 use super::keys::Keys;
@@ -35,17 +36,29 @@ pub struct Options {
     pub anonymous: bool,
     /// Whether connections may have verified certificates.
     pub certificates: bool,
+    /// What the upstream decides.
+    pub delegated: Option<DelegatedOptions>,
 }
 
 impl Options {
     /// Whether a token can authenticate.
-    const fn takes_tokens(&self) -> bool {
-        self.token_file.is_some() || self.oidc.is_some()
+    fn takes_tokens(&self) -> bool {
+        self.token_file.is_some() || self.oidc.is_some() || self.delegates_authentication()
+    }
+
+    /// Whether the upstream authenticates.
+    pub(super) fn delegates_authentication(&self) -> bool {
+        self.delegated.as_ref().is_some_and(|delegated| delegated.authentication)
+    }
+
+    /// Whether the upstream authorizes.
+    pub(super) fn delegates_authorization(&self) -> bool {
+        self.delegated.as_ref().is_some_and(|delegated| delegated.authorization)
     }
 
     /// Whether authentication is configured.
     #[must_use]
-    pub const fn has_authentication(&self) -> bool {
+    pub fn has_authentication(&self) -> bool {
         self.takes_tokens() || self.certificates
     }
 
@@ -67,7 +80,7 @@ impl Options {
 
 /// The parsed files.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct State {
+pub(super) struct State {
     tokens: Tokens,
     keys: Keys,
     rules: Option<Rules>,
@@ -93,8 +106,8 @@ impl State {
 }
 
 /// How a client was authenticated: enough to check later whether it still holds, without a secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Proof {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
     /// Not authenticated.
     Nothing,
     /// A token of the file, by its digest.
@@ -103,6 +116,10 @@ enum Proof {
     Signed(Digest),
     /// The connection's certificate.
     Certificate,
+    /// Headers of a front proxy, whose certificate has this common name.
+    FrontProxy(Arc<str>),
+    /// A token that the upstream knows.
+    Reviewed(ReviewedToken),
 }
 
 /// A client that was let in.
@@ -110,9 +127,11 @@ enum Proof {
 pub struct Visitor {
     /// Its identity.
     pub identity: Arc<Identity>,
-    proof: Proof,
+    pub(super) proof: Proof,
     /// The state that decided it.
-    number: u64,
+    pub(super) number: u64,
+    /// What allows it to act as another user, if it does.
+    pub(super) acting: Vec<AccessQuestion>,
 }
 
 impl Visitor {
@@ -134,11 +153,30 @@ impl Visitor {
     }
 }
 
-/// The authorization that a long stream keeps, so that it can be checked again.
+/// Who allowed an access.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// Rules, or that there are none.
+    Local,
+    /// The user is a member of `system:masters`.
+    Master,
+    /// The upstream.
+    Reviewed(Reviewed),
+}
+
+/// What the upstream was asked and allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reviewed(pub(super) AccessQuestion);
+
+/// The authorization that a long stream keeps, so that it can be checked again.
+#[derive(Clone, Debug)]
 pub struct Authorization {
-    visitor: Visitor,
-    access: Access,
+    pub(super) visitor: Visitor,
+    pub(super) access: Access,
+    /// Whether it was allowed here, and not by the upstream.
+    pub(super) is_local: bool,
+    /// Answers of the upstream that it needs.
+    pub(super) standings: Vec<Arc<Standing>>,
 }
 
 impl Authorization {
@@ -153,10 +191,20 @@ impl Authorization {
     pub fn identity(&self) -> &Identity {
         &self.visitor.identity
     }
+
+    /// Whether the certificate of its connection is still signed by the authorities that it counted by.
+    #[must_use]
+    pub fn holds_with(&self, is_client: bool, is_proxy: bool) -> bool {
+        match self.visitor.proof {
+            Proof::Certificate => is_client,
+            Proof::FrontProxy(_) => is_proxy,
+            Proof::Nothing | Proof::Token(_) | Proof::Signed(_) | Proof::Reviewed(_) => is_client || is_proxy,
+        }
+    }
 }
 
 /// Why a request is refused: 401. Written to the log, never sent to the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// It has no credentials.
     Nothing,
@@ -170,6 +218,10 @@ pub enum Refused {
     Certificate(CertificateError),
     /// Its certificate has expired.
     CertificateOver,
+    /// Its certificate is a front proxy's, which may speak for users, and is none.
+    Proxy(&'static str),
+    /// The upstream does not accept its token.
+    Reviewed(Arc<str>),
 }
 
 impl fmt::Display for Refused {
@@ -181,6 +233,8 @@ impl fmt::Display for Refused {
             Self::Unreadable(why) => f.write_str(why),
             Self::Certificate(why) => why.fmt(f),
             Self::CertificateOver => f.write_str("the client's certificate has expired"),
+            Self::Proxy(why) => f.write_str(why),
+            Self::Reviewed(why) => write!(f, "the upstream does not accept the token: {why}"),
         }
     }
 }
@@ -190,11 +244,12 @@ impl std::error::Error for Refused {}
 /// Authentication and authorization.
 #[derive(Debug)]
 pub struct Guard {
-    options: Options,
-    state: ArcSwap<State>,
+    pub(super) options: Options,
+    pub(super) state: ArcSwap<State>,
     /// Increases with every state that differs from the one before.
     number: AtomicU64,
     nobody: Arc<Identity>,
+    pub(super) delegated: Option<Arc<Delegated>>,
 }
 
 impl Guard {
@@ -216,19 +271,42 @@ impl Guard {
 
     fn of(options: Options, state: State) -> Self {
         let nobody = Arc::new(Identity::anonymous());
-        Self { options, state: ArcSwap::from_pointee(state), number: AtomicU64::new(0), nobody }
+        let delegated = options.delegated.clone().map(|options| Arc::new(Delegated::new(options)));
+        Self { options, state: ArcSwap::from_pointee(state), number: AtomicU64::new(0), nobody, delegated }
     }
 
     /// The identity for paths that need no credentials.
     #[must_use]
     pub fn nobody(&self) -> Visitor {
-        Visitor { identity: Arc::clone(&self.nobody), proof: Proof::Nothing, number: self.number() }
+        self.visitor(Arc::clone(&self.nobody), Proof::Nothing, self.number())
+    }
+
+    pub(super) fn visitor(&self, identity: Arc<Identity>, proof: Proof, number: u64) -> Visitor {
+        Visitor { identity, proof, number, acting: Vec::new() }
+    }
+
+    /// Whether the selectors of a request matter for what it may do.
+    #[must_use]
+    pub fn asks_with_selectors(&self) -> bool {
+        self.options.delegates_authorization()
+    }
+
+    /// What the upstream decides; `None`: nothing.
+    #[must_use]
+    pub const fn delegated(&self) -> Option<&Arc<Delegated>> {
+        self.delegated.as_ref()
+    }
+
+    /// What the upstream says has changed: earlier decisions may not hold any more.
+    pub fn outdate(&self) {
+        self.number.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Whether it lets every client do everything, and always will.
     #[must_use]
-    pub const fn is_open(&self) -> bool {
-        self.options.anonymous && !self.options.has_authentication() && self.options.rules.is_none()
+    pub fn is_open(&self) -> bool {
+        let Options { anonymous, rules, delegated, .. } = &self.options;
+        *anonymous && !self.options.has_authentication() && rules.is_none() && delegated.is_none()
     }
 
     /// Whether there are files that can change.
@@ -240,7 +318,20 @@ impl Guard {
     /// Warnings for an operator, one per line.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        self.options.token_file.iter().filter_map(|path| files::too_open("token-auth-file", path)).collect()
+        let Options { token_file, rules, .. } = &self.options;
+        let mut lines: Vec<String> =
+            token_file.iter().filter_map(|path| files::too_open("token-auth-file", path)).collect();
+        if self.options.delegates_authentication()
+            && !self.options.delegates_authorization()
+            && rules.is_none()
+        {
+            lines.push(
+                "every user and service account of the cluster may do everything here: give --authorization delegated, or \
+                 --authorization-rules"
+                    .to_owned(),
+            );
+        }
+        lines
     }
 
     /// Resources in rules that `is_served` does not know, one per line.
@@ -288,7 +379,7 @@ impl Guard {
         Ok(true)
     }
 
-    /// Authenticates a request; `certificate` is the connection's verified one, in DER.
+    /// Authenticates a request by what is configured here; `certificate` is the connection's verified one, in DER.
     ///
     /// # Errors
     /// 401: wrong credentials, or none where some are required.
@@ -298,10 +389,20 @@ impl Guard {
         certificate: Option<&[u8]>,
         now: SystemTime,
     ) -> Result<Visitor, Refused> {
+        self.authenticate_after(Refused::Nothing, presented, certificate, now)
+    }
+
+    /// The same, after other credentials were refused for a reason, or there were none.
+    pub(super) fn authenticate_after(
+        &self,
+        mut wrong: Refused,
+        presented: &Presented<'_>,
+        certificate: Option<&[u8]>,
+        now: SystemTime,
+    ) -> Result<Visitor, Refused> {
         // The number first: if the state is newer than its number, it is only checked again.
         let number = self.number();
-        let visitor = |identity, proof| Visitor { identity, proof, number };
-        let mut wrong = Refused::Nothing;
+        let visitor = |identity, proof| self.visitor(identity, proof, number);
         if let Some(der) = certificate.filter(|_| self.options.certificates) {
             match certificate::identity(der) {
                 Ok(found) if found.expires.is_none_or(|ends| now < ends) => {
@@ -340,40 +441,57 @@ impl Guard {
         }
     }
 
-    /// Whether the access is allowed.
+    /// Whether the access is allowed by what is configured here.
     #[must_use]
     pub fn allows(&self, visitor: &Visitor, access: &Access) -> bool {
-        self.grants(&self.state.load(), &visitor.identity, visitor.proof, access)
+        self.grants(&self.state.load(), &visitor.identity, &visitor.proof, access)
     }
 
-    fn grants(&self, state: &State, who: &Identity, proof: Proof, access: &Access) -> bool {
+    fn grants(&self, state: &State, who: &Identity, proof: &Proof, access: &Access) -> bool {
         match &state.rules {
             Some(rules) => rules.allow(who, access),
+            None if self.options.delegates_authorization() => false,
             // Without rules, authentication decides, if it is configured.
-            None => proof != Proof::Nothing || !self.options.has_authentication(),
+            None => *proof != Proof::Nothing || !self.options.has_authentication(),
         }
-    }
-
-    /// The authorization that a long stream keeps; `None` if it cannot change.
-    #[must_use]
-    pub fn pass(&self, visitor: &Visitor, access: &Access) -> Option<Box<Authorization>> {
-        self.has_files().then(|| Box::new(Authorization { visitor: visitor.clone(), access: access.clone() }))
     }
 
     /// Whether the access of a stream is still allowed, for the same user with the same proof. The expiry of the proof
     /// is handled by the stream's deadline.
     #[must_use]
     pub fn still_allows(&self, pass: &Authorization) -> bool {
+        if pass.standings.iter().any(|standing| standing.is_over()) {
+            return false;
+        }
         let state = self.state.load();
         let Visitor { identity, proof, .. } = &pass.visitor;
         let identity = match proof {
             Proof::Token(digest) => match state.tokens.named(digest) {
-                Some(now) if now.name == identity.name && now.uid == identity.uid => now,
+                // What an impersonated user may do does not depend on the groups of the one that acts as it.
+                Some(now) if identity.real.as_ref().is_some_and(|real| is_same(&now, real)) => {
+                    Arc::clone(identity)
+                }
+                Some(now) if identity.real.is_none() && is_same(&now, identity) => now,
                 Some(_) | None => return false,
             },
             Proof::Signed(key) if !state.keys.has(key) => return false,
-            Proof::Signed(_) | Proof::Nothing | Proof::Certificate => Arc::clone(identity),
+            Proof::FrontProxy(name) if !self.has_proxy(name) => return false,
+            Proof::Signed(_)
+            | Proof::Nothing
+            | Proof::Certificate
+            | Proof::FrontProxy(_)
+            | Proof::Reviewed(_) => Arc::clone(identity),
         };
-        self.grants(&state, &identity, *proof, &pass.access)
+        !pass.is_local || self.grants(&state, &identity, proof, &pass.access)
     }
+
+    /// Whether certificates of this common name may speak for users.
+    fn has_proxy(&self, name: &str) -> bool {
+        self.delegated.as_ref().is_some_and(|delegated| delegated.cluster().proxy.allows(name))
+    }
+}
+
+/// Whether a user of this name is still the same.
+fn is_same(now: &Identity, then: &Identity) -> bool {
+    now.name == then.name && now.uid == then.uid
 }

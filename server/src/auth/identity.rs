@@ -1,11 +1,14 @@
 //! An identity: a name, groups, and until when it is valid.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// The group of all authenticated users.
 pub(super) const AUTHENTICATED: &str = "system:authenticated";
 /// The group of all others.
 pub(super) const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The group whose members may do everything.
+pub(super) const MASTERS: &str = "system:masters";
 /// The name of all others.
 pub(super) const ANONYMOUS: &str = "system:anonymous";
 
@@ -20,6 +23,10 @@ pub struct Identity {
     pub groups: Vec<String>,
     /// When the proof expires; `None`: never.
     pub expires: Option<SystemTime>,
+    /// What else an authenticator says of it: keys in lower case, sorted, each with its values.
+    pub extra: Vec<(String, Vec<String>)>,
+    /// The user that acts as this one, by impersonation.
+    pub real: Option<Arc<Self>>,
 }
 
 impl Identity {
@@ -29,7 +36,30 @@ impl Identity {
         if !groups.iter().any(|group| group == AUTHENTICATED) {
             groups.push(AUTHENTICATED.to_owned());
         }
-        Self { name, uid, groups, expires }
+        Self { name, uid, groups, expires, extra: Vec::new(), real: None }
+    }
+
+    /// A user that another server names: a member of `AUTHENTICATED` besides its own groups, unless that server says that it is
+    /// anonymous.
+    #[must_use]
+    pub(super) fn reported(
+        name: String,
+        uid: String,
+        groups: Vec<String>,
+        mut extra: Vec<(String, Vec<String>)>,
+        expires: Option<SystemTime>,
+    ) -> Self {
+        extra.sort();
+        if name == ANONYMOUS || groups.iter().any(|group| group == UNAUTHENTICATED) {
+            return Self { name, uid, groups, expires, extra, real: None };
+        }
+        Self { extra, ..Self::proven(name, uid, groups, expires) }
+    }
+
+    /// Whether it may do everything.
+    #[must_use]
+    pub(super) fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == MASTERS)
     }
 
     /// Whether it was authenticated.
@@ -46,6 +76,8 @@ impl Identity {
             uid: String::new(),
             groups: vec![UNAUTHENTICATED.to_owned()],
             expires: None,
+            extra: Vec::new(),
+            real: None,
         }
     }
 }

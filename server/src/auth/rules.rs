@@ -84,7 +84,7 @@ impl Grant {
     fn covers(&self, access: &Access) -> bool {
         match (self, access) {
             (Self::Resources { verbs, resources, namespaces, names }, Access::Resource(access)) => {
-                let OfResource { verb, group, resource, subresource, namespace, name } = &**access;
+                let OfResource { verb, group, resource, subresource, namespace, name, .. } = &**access;
                 let named = |known: &ResourceName| {
                     known.resource == *resource && known.group == *group && known.subresource == *subresource
                 };

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ring::rand::SystemRandom;
 use ring::signature::{
@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 
 use super::credentials::Presented;
 use super::keys::Keys;
-use super::{Access, Authorization, Guard, Identity, OidcOptions, Options, Refused, TokenError, Visitor};
+use super::{
+    Access, Authorization, Grant, Guard, Identity, OidcOptions, Options, Refused, TokenError, Visitor,
+};
 use crate::http::base64url;
 use crate::http::request::Method;
 
@@ -389,7 +391,7 @@ fn who_comes_in_and_who_does_not() {
     let open = Guard::open();
     let visitor = open.authenticate(&token("anything"), None, at(NOW)).unwrap();
     assert!(open.allows(&visitor, &path("version")) && open.is_open());
-    assert_eq!(open.pass(&visitor, &path("version")), None);
+    assert!(open.pass(&visitor, &path("version"), &Grant::Local, Instant::now()).is_none());
 }
 
 #[test]
@@ -442,7 +444,7 @@ fn what_was_allowed_is_asked_again_when_files_change() {
         oidc: Some((options(), folder.write("jwks", &set(&[&first])))),
         rules: Some(folder.write("rules", &rules(all))),
         anonymous: true,
-        certificates: false,
+        ..Options::default()
     };
     let guard = Guard::new(options).unwrap();
     let jwt = first.token(&json!({"alg": "EdDSA", "kid": "k0"}), &claims());
@@ -450,7 +452,7 @@ fn what_was_allowed_is_asked_again_when_files_change() {
         let visitor = guard.authenticate(&presented, None, at(NOW)).unwrap();
         assert!(guard.allows(&visitor, &path("a")), "{}", visitor.identity.name);
         assert!(!guard.allows(&visitor, &path("b")));
-        guard.pass(&visitor, &path("a")).unwrap()
+        guard.pass(&visitor, &path("a"), &Grant::Local, Instant::now()).unwrap()
     };
     let passes: Vec<Box<Authorization>> =
         vec![pass(token("t1")), pass(token("t2")), pass(token(&jwt)), pass(Presented::Nothing)];

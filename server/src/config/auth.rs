@@ -287,7 +287,9 @@ impl Config {
             oidc,
             rules: wanted.rules.clone(),
             anonymous: false,
-            certificates,
+            // With TLS clients may have certificates of the cluster's.
+            certificates: certificates || (has_tls && self.delegated().is_some_and(|it| it.authentication)),
+            delegated: self.delegated().cloned(),
         };
         let exposure = Exposure {
             listen: self.server.listen,

@@ -14,6 +14,7 @@ use revcast_engine::revision::Revision;
 use revcast_engine::selector::Selector;
 use revcast_engine::{Object, Scope, Start};
 
+use crate::auth::delegated::Upstream;
 use crate::auth::{Authorization, Identity};
 use crate::http::response::{Caching, JSON, PROTOBUF_STREAM};
 use crate::http::status::Status;
@@ -81,6 +82,20 @@ pub trait Host {
 
     /// 64 random bits, for names, jitter and timeouts; no secret depends on them.
     fn random(&self) -> u64;
+}
+
+/// The upstream, by way of a shard.
+#[derive(Debug)]
+pub struct ByHost<'a, H>(pub &'a H);
+
+impl<H: Host> Upstream for ByHost<'_, H> {
+    async fn ask(&self, question: Question) -> Result<UpstreamReply, UpstreamError> {
+        self.0.ask_upstream(question).await
+    }
+
+    fn wall(&self) -> SystemTime {
+        self.0.wall()
+    }
 }
 
 /// A reply that is complete in memory.

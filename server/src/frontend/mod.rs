@@ -15,13 +15,15 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
-use crate::auth::Identity;
+use crate::auth::{Identity, PeerCertificate};
 use crate::http::request::RequestHead;
 use crate::http::request_info::RequestTarget;
 use crate::http::status::Status;
 use crate::upstream::UpstreamError;
 pub use forwarding::{Forwarding, Instead};
-pub use host::{FullBody, Host, Newest, Reply, StreamFormat, StreamingBody, WatchRequest, Wire, WriteError};
+pub use host::{
+    ByHost, FullBody, Host, Newest, Reply, StreamFormat, StreamingBody, WatchRequest, Wire, WriteError,
+};
 
 /// The memory budget of a request, out of what all requests share.
 pub trait Budget {
@@ -41,12 +43,13 @@ pub trait Frontend {
     /// A request that was admitted.
     type Admitted;
 
-    /// Admits a request, or answers it. `asked` is the target in its head. `certificate` is the connection's verified one, in DER.
-    fn admit(
+    /// Admits a request, or answers it. `asked` is the target in its head. `certificate` is the connection's verified one.
+    async fn admit<H: Host>(
         &self,
+        host: &H,
         head: &RequestHead,
         asked: RequestTarget,
-        certificate: Option<&[u8]>,
+        certificate: Option<PeerCertificate<'_>>,
         now: SystemTime,
     ) -> Admission<Self::Admitted>;
 

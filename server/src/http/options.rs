@@ -18,8 +18,8 @@ use std::fmt;
 use revcast_engine::selector::SelectorError;
 
 pub use read::{
-    Freshness, GetOptions, GetVersion, IncludeObject, ListOptions, ListVersion, Selectors, WatchOptions,
-    WatchStart, WatchTimeout, selected_name,
+    Freshness, GetOptions, GetVersion, IncludeObject, ListOptions, ListVersion, Selectors, Terms,
+    WatchOptions, WatchStart, WatchTimeout, selected_name, selector_terms,
 };
 pub use write::{DeleteOptions, FieldValidation, Preconditions, Propagation, WriteKind, WriteOptions};
 

@@ -7,11 +7,13 @@
 mod coding;
 mod error;
 mod fields;
+mod identity;
 mod scan;
 #[cfg(test)]
 mod tests;
 
 pub use error::HeadError;
+pub use identity::IdentityHeaders;
 pub use scan::HeadScanner;
 
 use super::text::{self, PercentError};
@@ -131,6 +133,8 @@ pub struct RequestHead {
     /// The user that the client asks to impersonate: of `Impersonate-User`, or "" when only others of those headers
     /// were sent.
     pub impersonate: Option<String>,
+    /// Headers that say for whom the request is made. They count only where the client may say that.
+    pub identity: IdentityHeaders,
     /// `Origin`: the page that sent the request, if a browser did.
     pub origin: Option<String>,
     /// The ETag that the client has.
@@ -250,6 +254,7 @@ fn parse_complete(head: &[u8]) -> Result<RequestHead, HeadError> {
         user_agent: fields.user_agent,
         authorization: fields.authorization,
         impersonate: fields.impersonate,
+        identity: fields.identity,
         origin: fields.origin,
         if_none_match: fields.if_none_match,
         host,

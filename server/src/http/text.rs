@@ -104,7 +104,7 @@ pub(super) fn push_formatted(out: &mut String, args: std::fmt::Arguments<'_>) {
 
 /// Why percent-encoded text is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PercentError {
+pub(crate) enum PercentError {
     /// `%` without two hex digits.
     Escape,
     /// The decoded bytes are not UTF-8.
@@ -129,7 +129,7 @@ pub(crate) fn push_segment(out: &mut String, segment: &str) {
 ///
 /// Refuses what cannot be part of a name or value: bad escapes, invalid UTF-8 and control characters. In a query line
 /// feeds and tabs are allowed: a selector reads them as spaces.
-pub(super) fn percent_decode(text: &str, plus_is_space: bool) -> Result<String, PercentError> {
+pub(crate) fn percent_decode(text: &str, plus_is_space: bool) -> Result<String, PercentError> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;

@@ -8,6 +8,7 @@ use revcast_engine::revision::Revision;
 
 use super::shard::local::Local;
 use super::telemetry::{self, Form};
+use crate::auth::PeerCertificate;
 use crate::frontend::{Admission, Budget, Frontend};
 use crate::frontend::{FullBody, Host, Reply};
 use crate::http::options::Query;
@@ -29,14 +30,15 @@ impl Frontend for Operators<'_> {
     /// Whether it asks for the server's health.
     type Admitted = bool;
 
-    fn admit(
+    async fn admit<H: Host>(
         &self,
+        host: &H,
         head: &RequestHead,
         _: RequestTarget,
-        certificate: Option<&[u8]>,
+        certificate: Option<PeerCertificate<'_>>,
         now: SystemTime,
     ) -> Admission<bool> {
-        admit_operator(&self.0.shared.app, head, certificate, now)
+        admit_operator(&self.0.shared.app, host, head, certificate, now).await
     }
 
     fn takes_body(&self, _: &bool) -> bool {

@@ -13,6 +13,7 @@ use revcast_engine::Turn;
 
 use super::accept::{accept, start};
 use super::conn::Link;
+use super::delegation::follow;
 use super::http1::connection::go_on;
 use super::listener::{ListenerKind, Listening};
 use super::options::SendMode;
@@ -110,6 +111,9 @@ fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<R
             local.will_stop(fd.try_clone().map_err(|error| broken("its listeners", &error))?);
         }
         glommio::spawn_local(accept(Rc::clone(&local), descriptor::listener(fd), kind)).detach();
+    }
+    if number == 0 && local.shared.app.guard().delegated().is_some() {
+        glommio::spawn_local(follow(Rc::clone(&local))).detach();
     }
     Ok(local)
 }

@@ -9,6 +9,7 @@ mod admin;
 mod admission;
 mod audit_context;
 mod conn;
+mod delegation;
 mod driver;
 mod http1;
 mod listener;

@@ -1,25 +1,24 @@
 //! Authentication and authorization of a request, before its body is read or the store is accessed.
 //!
-//! Owns the 401 and the 403. Health checks are open to everyone. The decision here is final, except for an apply that creates
-//! its object: that is checked again, as a create.
+//! Owns the 401 and the 403, and the 503 when another server has to be asked and cannot be. Health checks are open to everyone.
+//! The decision here is final, except for an apply that creates its object: that is checked again, as a create.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::app::App;
 use super::reply::spelled;
-use crate::auth::credentials::Presented;
-use crate::auth::{Access, Visitor};
+use crate::auth::access::Term;
+use crate::auth::{Access, Grant, Identity, PeerCertificate, Visitor};
 use crate::catalog::Catalog;
-use crate::frontend::Admission;
-use crate::http::go_quote;
+use crate::frontend::{Admission, ByHost, Host};
 use crate::http::host::{is_name, name_of};
-use crate::http::options::{OptionsError, Query, selected_name};
+use crate::http::options::{OptionsError, Query, Terms, selected_name, selector_terms};
 use crate::http::origin;
 use crate::http::request::RequestHead;
 use crate::http::request_info::RequestTarget;
 use crate::http::route::{RouteError, Target};
-use crate::http::status::{GroupResource, Layout, Status};
+use crate::http::status::{Layout, Status};
 
 /// Bytes of the longest host name (RFC 1035, section 2.3.4).
 const HOST_BYTES_MAX: usize = 253;
@@ -32,8 +31,8 @@ pub struct Admitted {
     pub(super) visitor: Visitor,
     /// What was served when it was admitted.
     pub(super) catalog: Arc<Catalog>,
-    /// `None` for what needs no authorization: health checks, and paths of no resource.
-    pub(super) access: Option<Access>,
+    /// With who allowed it. `None` for what needs no authorization: health checks, and paths of no resource.
+    pub(super) access: Option<(Access, Grant)>,
 }
 
 impl Admitted {
@@ -50,36 +49,35 @@ impl Admitted {
     }
 }
 
-/// Admits a request, or answers it: 401, 403, or 400 for a query that cannot be decoded. `certificate` is the connection's
-/// verified one, in DER.
-pub(super) fn admit(
+/// Admits a request, or answers it: 401, 403, 503, or 400 for a query that cannot be decoded. `certificate` is the connection's
+/// verified one.
+pub(super) async fn admit<H: Host>(
     app: &App,
+    host: &H,
     head: &RequestHead,
     asked: RequestTarget,
-    certificate: Option<&[u8]>,
+    certificate: Option<PeerCertificate<'_>>,
     now: SystemTime,
 ) -> Admission<Box<Admitted>> {
     let RequestTarget { target, query } = asked;
     let layout = query.as_ref().map_or(Layout::Compact, |query| query.layout(head.user_agent.as_deref()));
     let answer = |status: Status| Box::new(spelled(head, layout, &status));
     if matches!(target, Ok(Target::Health { .. })) {
-        let admitted = granted(app, head, app.guard().nobody(), target, query);
+        let admitted = granted(app, host, head, app.guard().nobody(), target, query).await;
         return (None, admitted.map_err(answer));
     }
-    match authenticated(app, head, certificate, now) {
-        Err(status) => (None, Err(answer(status))),
-        Ok(visitor) => {
-            let user = Some(Arc::clone(&visitor.identity));
-            let welcome = check_client(app, head, &visitor);
-            let admitted = welcome.and_then(|()| granted(app, head, visitor, target, query));
-            (user, admitted.map_err(answer))
-        }
-    }
+    let (user, visitor) = visitor(app, host, head, certificate, now).await;
+    let admitted = match visitor {
+        Ok(visitor) => granted(app, host, head, visitor, target, query).await,
+        Err(status) => Err(status),
+    };
+    (user, admitted.map_err(answer))
 }
 
 /// Authorizes a request, unless it is open to everyone.
-fn granted(
+async fn granted<H: Host>(
     app: &App,
+    host: &H,
     head: &RequestHead,
     visitor: Visitor,
     target: Result<Target, RouteError>,
@@ -90,70 +88,81 @@ fn granted(
     let access = match &target {
         Ok(Target::Health { .. }) | Err(_) => None,
         Ok(target) => {
-            let selected = selected_name(catalog.selectable(target), &query);
+            let selectable = catalog.selectable(target);
+            let selected = selected_name(selectable, &query);
             let access = Access::new(head.method, &head.path, target, query.watches(), selected.as_deref());
-            check(app, &visitor, &access)?;
-            Some(access)
+            let access = if app.guard().asks_with_selectors() {
+                let Terms { fields, labels } = selector_terms(selectable, &query);
+                access.with_selectors(
+                    fields.into_iter().map(term).collect(),
+                    labels.into_iter().map(term).collect(),
+                )
+            } else {
+                access
+            };
+            let grant = check(app, host, &visitor, &access).await?;
+            Some((access, grant))
         }
     };
     let target = target.and_then(|target| target.taking(head.method));
     Ok(Box::new(Admitted { query, target, visitor, catalog, access }))
 }
 
+fn term((key, operator, values): (String, &'static str, Vec<String>)) -> Term {
+    Term { key, operator, values }
+}
+
 /// Admits an operator's request, or answers it: the access is to the path as it is. Otherwise as `admit`. True: it is a health
 /// check.
-pub fn admit_operator(
+pub async fn admit_operator<H: Host>(
     app: &App,
+    host: &H,
     head: &RequestHead,
-    certificate: Option<&[u8]>,
+    certificate: Option<PeerCertificate<'_>>,
     now: SystemTime,
 ) -> Admission<bool> {
     if matches!(head.path.first().map(String::as_str), Some("livez" | "readyz" | "healthz")) {
         return (None, Ok(true));
     }
     let answer = |status: Status| Box::new(spelled(head, Layout::Compact, &status));
-    match authenticated(app, head, certificate, now) {
-        Err(status) => (None, Err(answer(status))),
+    let (user, visitor) = visitor(app, host, head, certificate, now).await;
+    let checked = match visitor {
         Ok(visitor) => {
             let access = Access::path(head.method, &head.path);
-            let checked = check_client(app, head, &visitor).and_then(|()| check(app, &visitor, &access));
-            (Some(visitor.identity), checked.map(|()| false).map_err(answer))
+            check(app, host, &visitor, &access).await.map(|_| false)
         }
-    }
+        Err(status) => Err(status),
+    };
+    (user, checked.map_err(answer))
 }
 
-/// The identity of a request's client. A page of another origin must not use its reader's credentials, or the access that every
-/// local client has.
-fn authenticated(
+/// The identity of a request's client, if it is known, and the visitor, who may act as another one. A page of another origin must
+/// not use its reader's credentials, or the access that every local client has.
+async fn visitor<H: Host>(
     app: &App,
+    host: &H,
     head: &RequestHead,
-    certificate: Option<&[u8]>,
+    certificate: Option<PeerCertificate<'_>>,
     now: SystemTime,
-) -> Result<Visitor, Status> {
+) -> (Option<Arc<Identity>>, Result<Visitor, Status>) {
     if origin::is_foreign(head) {
         let why = "its Origin is a different server: ask from a page of this host, or from a program without Origin";
-        return Err(Status::other(403, why.to_owned()));
+        return (None, Err(Status::other(403, why.to_owned())));
     }
-    app.guard().authenticate(&Presented::of(head), certificate, now).map_err(|why| {
-        crate::log::debug(|| format!("a request was refused: {why}"));
-        Status::unauthorized()
-    })
-}
-
-/// Whether the client asks as itself: impersonation is refused, and not ignored, where identities matter.
-fn check_client(app: &App, head: &RequestHead, visitor: &Visitor) -> Result<(), Status> {
-    if visitor.named().is_none() {
-        check_name(app, head)?;
+    let (guard, upstream) = (app.guard(), ByHost(host));
+    let visitor = match guard.identify(&upstream, head, certificate, now).await {
+        Ok(visitor) => visitor,
+        Err(why) => return (None, Err(why.status())),
+    };
+    let user = Arc::clone(&visitor.identity);
+    if visitor.named().is_none()
+        && let Err(status) = check_name(app, head)
+    {
+        return (Some(user), Err(status));
     }
-    match &head.impersonate {
-        Some(other) if !app.guard().is_open() => {
-            let user = go_quote(&visitor.identity.name);
-            let why = format!(
-                "User {user} cannot impersonate resource \"users\" in API group \"\" at the cluster scope"
-            );
-            Err(Status::forbidden(GroupResource { group: "", resource: "users" }, other, &why))
-        }
-        Some(_) | None => Ok(()),
+    match guard.impersonate(&upstream, head, visitor).await {
+        Ok(visitor) => (Some(Arc::clone(&visitor.identity)), Ok(visitor)),
+        Err(status) => (Some(user), Err(status)),
     }
 }
 
@@ -177,6 +186,12 @@ fn check_name(app: &App, head: &RequestHead) -> Result<(), Status> {
     Err(Status::other(403, why))
 }
 
-pub(super) fn check(app: &App, visitor: &Visitor, access: &Access) -> Result<(), Status> {
-    if app.guard().allows(visitor, access) { Ok(()) } else { Err(access.forbidden(&visitor.identity.name)) }
+/// Who allows the access, or the 403 or 503.
+pub(super) async fn check<H: Host>(
+    app: &App,
+    host: &H,
+    visitor: &Visitor,
+    access: &Access,
+) -> Result<Grant, Status> {
+    app.guard().authorize(&ByHost(host), visitor, access).await
 }

@@ -41,7 +41,7 @@ pub(super) async fn handle<H: Host>(
             answered => return answered,
         }
         // To patch an object that does not exist is to create it (apiserver `handlers/patch.go`).
-        call.may(Verb::Create)?;
+        call.may(Verb::Create).await?;
         let mut draft = applied(call, &options, part, None, &config)?;
         check_absent(call, &draft, name)?;
         if draft.meta("name").is_empty() {

@@ -67,6 +67,7 @@ use crate::api::openapi;
 use crate::api::printer::Printer;
 use crate::api::resources::{ApiResource, StoredResource};
 use crate::api::versions::Conversion;
+use crate::auth::PeerCertificate;
 use crate::catalog::Catalog;
 use crate::frontend::{Admission, Budget, Forwarding, Frontend, FullBody, Host, Instead, Reply};
 use crate::http::negotiation::{self, DiscoveryForm, Form, Media, NotAcceptable, Objects};
@@ -84,14 +85,15 @@ use reply::ResponseFormat;
 impl Frontend for App {
     type Admitted = Box<Admitted>;
 
-    fn admit(
+    async fn admit<H: Host>(
         &self,
+        host: &H,
         head: &RequestHead,
         asked: RequestTarget,
-        certificate: Option<&[u8]>,
+        certificate: Option<PeerCertificate<'_>>,
         now: SystemTime,
     ) -> Admission<Box<Admitted>> {
-        admit(self, head, asked, certificate, now)
+        admit(self, host, head, asked, certificate, now).await
     }
 
     fn takes_body(&self, admitted: &Box<Admitted>) -> bool {
@@ -511,9 +513,9 @@ impl<H: Host> Call<'_, H> {
     }
 
     /// 403 unless the client may also do this to the object of the request.
-    fn may(&self, verb: Verb) -> Result<(), Status> {
-        let access = self.admitted.access.as_ref().ok_or_else(Status::unauthorized)?;
-        admit::check(self.app, &self.admitted.visitor, &access.with_verb(verb))
+    async fn may(&self, verb: Verb) -> Result<(), Status> {
+        let (access, _) = self.admitted.access.as_ref().ok_or_else(Status::unauthorized)?;
+        admit::check(self.app, self.host, &self.admitted.visitor, &access.with_verb(verb)).await.map(drop)
     }
 
     /// Refuses to show one object as a list (apiserver `handlers/response.go`); before anything is written.

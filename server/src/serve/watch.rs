@@ -2,7 +2,7 @@
 //!
 //! It never sends anything: the shard writes the stream.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use revcast_engine::Start;
 
@@ -76,11 +76,9 @@ pub(super) async fn handle<H: Host>(
         wire,
         format,
         user: call.admitted.visitor.named().cloned(),
-        authorization: call
-            .admitted
-            .access
-            .as_ref()
-            .and_then(|access| call.app.guard().pass(&call.admitted.visitor, access)),
+        authorization: call.admitted.access.as_ref().and_then(|(access, grant)| {
+            call.app.guard().pass(&call.admitted.visitor, access, grant, Instant::now())
+        }),
     }))
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
+use super::authorities::ClusterAuthorities;
 use super::files::{Contents, Fault, Files};
 use super::terms::Terms;
 use crate::looks::{LOOK, Looks, Mark};
@@ -29,6 +30,8 @@ struct Seen {
     served: Mark,
     /// The part of that by which clients' certificates are verified.
     authorities: Mark,
+    /// What the cluster names beside them.
+    cluster: ClusterAuthorities,
     /// The error in the content that was taken since, as it was reported.
     fault: Option<Fault>,
 }
@@ -51,10 +54,12 @@ impl Current {
     /// The error, and in which file.
     pub fn open(files: Files) -> Result<Arc<Self>, Fault> {
         let contents = Contents::read(&files)?;
-        let terms = ArcSwap::from_pointee(Terms::new(&contents, 0)?);
+        let cluster = ClusterAuthorities::default();
+        let terms = ArcSwap::from_pointee(Terms::new(&contents, &cluster, 0)?);
         let authorities = contents.authorities_mark();
         let served = Mark::of(&Ok::<_, Fault>(&contents));
-        let seen = Mutex::new(Seen { looks: Looks::after(served), served, authorities, fault: None });
+        let seen = Seen { looks: Looks::after(served), served, authorities, cluster, fault: None };
+        let seen = Mutex::new(seen);
         Ok(Arc::new(Self { files, terms, seen }))
     }
 
@@ -70,6 +75,22 @@ impl Current {
         self.terms.load().authorities_generation()
     }
 
+    /// Takes the authorities that the cluster names, beside those of the file. True: they are other ones than before, and
+    /// certificates that were verified are to be verified again.
+    ///
+    /// # Errors
+    /// They cannot be used; the earlier ones stay in use.
+    pub fn set_cluster(&self, cluster: ClusterAuthorities) -> Result<bool, Fault> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.cluster == cluster {
+            return Ok(false);
+        }
+        let terms = self.terms().with_cluster(&cluster, self.authorities_generation() + 1)?;
+        self.terms.store(Arc::new(terms));
+        seen.cluster = cluster;
+        Ok(true)
+    }
+
     /// Looks at the files. `told`: an operator asked for it, so the content is taken at once, and an error is reported
     /// again.
     pub(super) fn look(&self, told: bool) -> Look {
@@ -82,7 +103,7 @@ impl Current {
         let newer = read.and_then(|contents| {
             let authorities = contents.authorities_mark();
             let number = self.authorities_generation() + u64::from(authorities != seen.authorities);
-            Ok((Terms::new(&contents, number)?, authorities))
+            Ok((Terms::new(&contents, &seen.cluster, number)?, authorities))
         });
         match newer {
             Ok((terms, authorities)) => {

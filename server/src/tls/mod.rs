@@ -3,10 +3,12 @@
 //! Owns the terms of handshakes, and the error texts about files. It never touches a socket: the state of a connection
 //! belongs to [`runtime`](crate::runtime).
 
+mod authorities;
 mod current;
 mod files;
 mod terms;
 
+pub use authorities::{ClusterAuthorities, Signers};
 pub use current::{Current, Reloader};
 pub use files::{Fault, Files, Which};
 pub use terms::Terms;

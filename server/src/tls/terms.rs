@@ -6,19 +6,22 @@ use std::sync::Arc;
 use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{Ticketer, default_provider};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{Error, InconsistentKeys, RootCertStore, ServerConfig};
+use rustls::{Error, InconsistentKeys, ServerConfig};
 
 use super::PROTOCOL;
+use super::authorities::{ClusterAuthorities, Signers, Verifiers, verify};
 use super::files::{Contents, Fault, Which};
 
 /// A certificate with its key, and the authorities of clients.
 pub struct Terms {
     config: Arc<ServerConfig>,
-    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    key: Arc<SingleCertAndKey>,
+    /// The authorities of the file.
+    file: Vec<CertificateDer<'static>>,
+    verifiers: Verifiers,
     /// The server's own certificate.
     leaf: Option<CertificateDer<'static>>,
     /// Counts how often the authorities changed that clients' certificates are verified by.
@@ -27,7 +30,7 @@ pub struct Terms {
 
 impl fmt::Debug for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Terms").field("asks_clients", &self.verifier.is_some()).finish_non_exhaustive()
+        f.debug_struct("Terms").field("verifiers", &self.verifiers).finish_non_exhaustive()
     }
 }
 
@@ -35,25 +38,46 @@ impl Terms {
     /// TLS 1.2 and 1.3 with ring's ciphers. A session is resumed by a ticket that the client keeps, encrypted with a
     /// key that belongs to these terms: so no state is held here for it, and sessions under other terms cannot be
     /// resumed.
-    pub(super) fn new(contents: &Contents, authorities: u64) -> Result<Self, Fault> {
-        let provider = Arc::new(default_provider());
-        let certified = certified(contents, &provider)?;
+    pub(super) fn new(
+        contents: &Contents,
+        cluster: &ClusterAuthorities,
+        authorities: u64,
+    ) -> Result<Self, Fault> {
+        let certified = certified(contents, &default_provider())?;
         let leaf = certified.cert.first().cloned();
         let key = Arc::new(SingleCertAndKey::from(certified));
-        let verifier = contents.authorities()?.map(|roots| verifier(roots, &provider)).transpose()?;
+        Self::of(key, leaf, contents.authorities()?.unwrap_or_default(), cluster, authorities)
+    }
+
+    /// The same with other authorities of the cluster.
+    pub(super) fn with_cluster(&self, cluster: &ClusterAuthorities, authorities: u64) -> Result<Self, Fault> {
+        Self::of(Arc::clone(&self.key), self.leaf.clone(), self.file.clone(), cluster, authorities)
+    }
+
+    fn of(
+        key: Arc<SingleCertAndKey>,
+        leaf: Option<CertificateDer<'static>>,
+        file: Vec<CertificateDer<'static>>,
+        cluster: &ClusterAuthorities,
+        authorities: u64,
+    ) -> Result<Self, Fault> {
+        let provider = Arc::new(default_provider());
+        let verifiers = Verifiers::new(&file, cluster, &provider).map_err(|problem| {
+            Fault::new(Which::ClientCa, problem, "give certificates of authorities, X.509 version 3")
+        })?;
         let odd = |error: Error| Fault::new(Which::Cert, error.to_string(), "give another certificate");
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(odd)?;
-        let config = match &verifier {
+        let config = match verifiers.any() {
             Some(verifier) => config.with_client_cert_verifier(Arc::clone(verifier)),
             None => config.with_no_client_auth(),
         };
-        let mut config = config.with_cert_resolver(key);
+        let mut config = config.with_cert_resolver(Arc::clone(&key) as Arc<_>);
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         config.ticketer = Ticketer::new().map_err(odd)?;
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        Ok(Self { config: Arc::new(config), verifier, leaf, authorities })
+        Ok(Self { config: Arc::new(config), key, file, verifiers, leaf, authorities })
     }
 
     /// Whether the certificate is valid for this server name.
@@ -82,9 +106,19 @@ impl Terms {
     /// # Errors
     /// It is not valid, or these terms ask for none.
     pub fn verify(&self, certificates: &[CertificateDer<'_>]) -> Result<(), Error> {
-        let (leaf, others) = certificates.split_first().ok_or(Error::NoCertificatesPresented)?;
-        let verifier = self.verifier.as_ref().ok_or(Error::NoCertificatesPresented)?;
-        verifier.verify_client_cert(leaf, others, UnixTime::now()).map(|_| ())
+        verify(self.verifiers.any().ok_or(Error::NoCertificatesPresented)?, certificates)
+    }
+
+    /// Which authorities signed a client's certificate, if it is valid now.
+    #[must_use]
+    pub fn signers(&self, certificates: &[CertificateDer<'_>]) -> Signers {
+        self.verifiers.signers(certificates)
+    }
+
+    /// The same for one that a handshake under these terms has verified just now.
+    #[must_use]
+    pub fn signers_of_verified(&self, certificates: &[CertificateDer<'_>]) -> Signers {
+        self.verifiers.signers_of_verified(certificates)
     }
 }
 
@@ -108,22 +142,4 @@ fn certified(contents: &Contents, provider: &CryptoProvider) -> Result<Certified
             "give an X.509 certificate, version 3",
         )),
     }
-}
-
-fn verifier(
-    authorities: Vec<CertificateDer<'static>>,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, Fault> {
-    let mend = "give certificates of authorities, X.509 version 3";
-    let mut roots = RootCertStore::empty();
-    for authority in authorities {
-        roots.add(authority).map_err(|error| {
-            Fault::new(Which::ClientCa, format!("a certificate cannot be read: {error}"), mend)
-        })?;
-    }
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
-        .allow_unauthenticated()
-        .build()
-        .map(|verifier| verifier as Arc<dyn ClientCertVerifier>)
-        .map_err(|error| Fault::new(Which::ClientCa, error.to_string(), mend))
 }

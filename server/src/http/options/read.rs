@@ -45,6 +45,31 @@ pub fn selected_name(resource: Option<&Resource>, query: &Query) -> Option<Strin
     fields.equal(FieldId::NAME).filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
+/// The terms of both selectors of a query, each with key, operator and values, in the words of Kubernetes' API.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// Of `fieldSelector`.
+    pub fields: Vec<(String, &'static str, Vec<String>)>,
+    /// Of `labelSelector`.
+    pub labels: Vec<(String, &'static str, Vec<String>)>,
+}
+
+/// The terms of the selectors in a query. A selector that is invalid has none: it selects nothing, and its request is refused.
+#[must_use]
+pub fn selector_terms(resource: Option<&Resource>, query: &Query) -> Terms {
+    let text = |name| query.get(name).unwrap_or_default();
+    let owned = |values: &[Box<str>]| values.iter().map(|value| String::from(&**value)).collect();
+    let labels = LabelSelector::parse(text("labelSelector")).unwrap_or_default();
+    let labels =
+        labels.terms().map(|(key, operator, values)| (key.to_owned(), operator, owned(values))).collect();
+    let fields = resource.map_or_else(Vec::new, |resource| {
+        let fields = FieldSelector::parse(text("fieldSelector"), resource).unwrap_or_default();
+        let terms = fields.terms(resource);
+        terms.map(|(field, operator, value)| (field.to_owned(), operator, vec![value.to_owned()])).collect()
+    });
+    Terms { fields, labels }
+}
+
 /// Which state a LIST shows (`resourceVersion`, `resourceVersionMatch`, `limit` and `continue` together).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListVersion {

@@ -1,6 +1,6 @@
 //! The headers that are used.
 
-use super::{HeadError, UpgradeHeaders, is_authority};
+use super::{HeadError, IdentityHeaders, UpgradeHeaders, is_authority};
 
 /// Header values, collected and checked one by one; the caller checks them together.
 #[derive(Debug, Default)]
@@ -20,6 +20,7 @@ pub(super) struct Fields {
     pub(super) user_agent: Option<String>,
     pub(super) authorization: Option<String>,
     pub(super) impersonate: Option<String>,
+    pub(super) identity: IdentityHeaders,
     pub(super) origin: Option<String>,
     pub(super) if_none_match: Option<String>,
 }
@@ -82,15 +83,15 @@ impl Fields {
             once(&mut self.authorization, ascii(value)?)
         } else if is("impersonate-user") {
             self.impersonate = Some(String::from_utf8_lossy(value).into_owned());
-            Ok(())
+            self.identity.take(header.name, value)
         } else if header.name.get(..12).is_some_and(|start| start.eq_ignore_ascii_case("impersonate-")) {
             self.impersonate.get_or_insert_default();
-            Ok(())
+            self.identity.take(header.name, value)
         } else if is("user-agent") {
             self.user_agent.get_or_insert_with(|| String::from_utf8_lossy(value).into_owned());
             Ok(())
         } else {
-            Ok(())
+            self.identity.take(header.name, value)
         }
     }
 

@@ -13,6 +13,7 @@ use glommio::net::TcpStream;
 
 use super::request_scope::RequestScope;
 use super::transport::{STALL, Transport};
+use crate::auth::PeerCertificate;
 use crate::frontend::{Budget, Frontend};
 use crate::frontend::{FullBody, Host, Reply, WatchRequest, Wire};
 use crate::http::request::{BodyFraming, Method, RequestHead};
@@ -29,6 +30,7 @@ use crate::runtime::shard::local::Local;
 use crate::runtime::shared::RequestGuard;
 use crate::runtime::sys::descriptor;
 use crate::runtime::watch::{NewWatch, WatchRecord};
+use crate::tls::Signers;
 
 /// Bytes per read until a read fills them: a connection that is idle, or sends single bytes, holds no larger buffer.
 pub(super) const FIRST_READ_BYTES: usize = 1 << 10;
@@ -67,18 +69,21 @@ pub(in crate::runtime) async fn serve(
     permit: Permit,
 ) {
     let mut buffer = Vec::new();
-    let (transport, authorities) = match &local.shared.tls {
+    let (transport, authorities, signers) = match &local.shared.tls {
         Some(tls) if kind == ListenerKind::Public => {
             let terms = tls.terms();
             match Transport::secure(&local.handshakes, stream, &terms, &mut buffer).await {
-                Ok(transport) => (transport, Some(terms.authorities_generation())),
+                Ok(transport) => {
+                    let signers = terms.signers_of_verified(transport.peer_certificates());
+                    (transport, Some(terms.authorities_generation()), signers)
+                }
                 Err(error) => return crate::log::debug(|| format!("a TLS handshake failed: {error}")),
             }
         }
-        Some(_) | None => (Transport::plain(stream), None),
+        Some(_) | None => (Transport::plain(stream), None, Signers::default()),
     };
     let connection = Connection::new(local, transport, buffer, kind, permit);
-    Connection { is_new: true, authorities, ..connection }.serve().await;
+    Connection { is_new: true, authorities, signers, ..connection }.serve().await;
 }
 
 /// Serves a connection whose watch has ended. The server waits until the rest of the watch is sent.
@@ -121,6 +126,8 @@ pub(super) struct Connection {
     kind: ListenerKind,
     /// The client's identity, in DER: the leaf of a verified chain. It is the same for every request of the connection.
     peer_certificate: Option<Arc<[u8]>>,
+    /// Who signed it.
+    signers: Signers,
     /// The number of the authorities that it was verified against; `None`: it has to be verified.
     authorities: Option<u64>,
     permit: Permit,
@@ -156,6 +163,7 @@ impl Connection {
             raw_head: Vec::new(),
             kind,
             peer_certificate,
+            signers: Signers::default(),
             authorities: None,
             permit,
             is_new: false,
@@ -219,8 +227,11 @@ impl Connection {
             self.send_last(&Status::unauthorized(), head).await;
             return Some(Over::Linger);
         }
-        let (certificate, now) = (self.peer_certificate.as_deref(), SystemTime::now());
-        let (user, admitted) = frontend.admit(head, asked, certificate, now);
+        let Signers { is_client, is_proxy } = self.signers;
+        let certificate =
+            self.peer_certificate.as_deref().map(|der| PeerCertificate { der, is_client, is_proxy });
+        let (user, admitted) =
+            frontend.admit(&*self.local, head, asked, certificate, SystemTime::now()).await;
         if let Some(scope) = &mut self.scope {
             scope.received(user.as_deref());
         }
@@ -340,7 +351,8 @@ impl Connection {
             return true;
         }
         let terms = tls.terms();
-        let holds = terms.verify(transport.peer_certificates()).is_ok();
+        self.signers = terms.signers(transport.peer_certificates());
+        let holds = self.signers.is_client || self.signers.is_proxy;
         self.authorities = Some(terms.authorities_generation()).filter(|_| holds);
         holds
     }

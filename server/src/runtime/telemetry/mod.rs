@@ -1,10 +1,11 @@
 //! What operators read: metrics for Prometheus, and the state of the server as one document.
 //!
 //! Everything is rendered from copies. One file per noun: `shards`, `window`, `source`, `http`, `connections`, `memory`,
-//! `process`; `page` is the format of metrics, `status` the document. Every metric has a line in `server/ops/METRICS.md`, which
+//! `delegation`, `process`; `page` is the format of metrics, `status` the document. Every metric has a line in `server/ops/METRICS.md`, which
 //! a test checks.
 
 mod connections;
+mod delegation;
 mod http;
 mod memory;
 mod page;
@@ -38,6 +39,7 @@ pub(super) fn metrics(shared: &Shared, form: Form) -> String {
         shared.panics.load(std::sync::atomic::Ordering::Relaxed),
     );
     memory::render(&mut page, shared);
+    delegation::render(&mut page, shared.app.guard().delegated().map(|delegated| &**delegated));
     page.counter(
         "revcast_log_lines_dropped_total",
         "Lines of the log that were dropped.",

@@ -16,7 +16,7 @@ use super::conn::{ConnEvent, Conns, Link, Offer};
 use super::sys::polls::Polls;
 use super::sys::sends::Sends;
 use crate::auth::{Authorization, Guard};
-use crate::tls::Current;
+use crate::tls::{Current, Signers};
 use crate::wire::coding::Coding;
 use review::Review;
 
@@ -184,12 +184,17 @@ impl Watches {
         let Some(tls) = tls else { return };
         let terms = tls.terms();
         certificates.visit(terms.authorities_generation(), entries.len(), VERIFIED_AT_ONCE, |slot| {
-            let Some(Entry { id: Some(id), conn, .. }) = entries.get(slot) else { return false };
+            let Some(Entry { id: Some(id), conn, record }) = entries.get(slot) else { return false };
             let shown = conns.certificates(*conn);
-            if !shown.is_empty() && terms.verify(shown).is_err() {
+            if shown.is_empty() {
+                return false;
+            }
+            let Signers { is_client, is_proxy } = terms.signers(shown);
+            let authorization = record.as_ref().and_then(|record| record.authorization.as_ref());
+            if !authorization.map_or(is_client || is_proxy, |kept| kept.holds_with(is_client, is_proxy)) {
                 end(*id);
             }
-            !shown.is_empty()
+            true
         });
     }
 

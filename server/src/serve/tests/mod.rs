@@ -303,7 +303,8 @@ impl World {
         head.push_str("\r\n");
         let Ok(Parsed::Complete { head, .. }) = parse_head(head.as_bytes()) else { panic!("{head}") };
         let asked = RequestTarget::of(&head);
-        let mut reply = match super::admit(&self.app, &head, asked, None, self.host.wall()).1 {
+        let admitted = run(super::admit(&self.app, &self.host, &head, asked, None, self.host.wall())).1;
+        let mut reply = match admitted {
             Ok(admitted) => {
                 let left = Left(Cell::new(self.budget));
                 run(self.app.handle(&self.host, &head, &admitted, ask.body.clone(), &left))
