@@ -110,7 +110,8 @@ pub(super) fn spelled(head: &RequestHead, layout: Layout, status: &Status) -> Fu
     let format = ResponseFormat::of_errors(head.accept.as_deref(), layout);
     // As kube-apiserver: the user name in it may be anything.
     let nosniff = status.code() == 403;
-    FullBody { nosniff, ..whole(status.code(), format.content_type(), format.status_body(status)) }
+    let retry_after_seconds = status.retry_after_seconds();
+    FullBody { nosniff, retry_after_seconds, ..whole(status.code(), format.content_type(), format.status_body(status)) }
 }
 
 /// 405, with the methods that are allowed.

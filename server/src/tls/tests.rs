@@ -162,3 +162,70 @@ fn half_a_bundle_is_never_taken() {
     assert!(std::sync::Arc::ptr_eq(&whole, &current.terms()), "both authorities hold all the time");
     assert_eq!(current.look(false), Look::Newer);
 }
+
+/// A certificate for clients of this authority, with a key.
+fn client(authority: &Authority, name: &str) -> rustls::pki_types::CertificateDer<'static> {
+    let mut params = CertificateParams::new(Vec::new()).expect("no names");
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
+    params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+    let key = KeyPair::generate().expect("a key");
+    params.signed_by(&key, authority).expect("it signs").der().clone()
+}
+
+#[test]
+fn authorities_of_a_cluster_count_beside_those_of_the_file_each_for_what_it_signs() {
+    let folder = Folder::new("tls-cluster");
+    let [file, clients, proxies, other] = [authority(), authority(), authority(), authority()];
+    let shown = [&file, &clients, &proxies, &other].map(|authority| [client(authority, "jane")]);
+    let current = Current::open(folder.files(&file)).expect("they fit");
+    let signers = || {
+        let terms = current.terms();
+        [0, 1, 2, 3].map(|at| {
+            let Signers { is_client, is_proxy } = terms.signers(&shown[at]);
+            assert_eq!(
+                terms.verify(&shown[at]).is_ok(),
+                is_client || is_proxy,
+                "a handshake takes what counts"
+            );
+            assert!(is_client || is_proxy == terms.signers_of_verified(&shown[at]).is_proxy);
+            (is_client, is_proxy)
+        })
+    };
+    let (user, proxy, none) = ((true, false), (false, true), (false, false));
+    assert_eq!(signers(), [user, none, none, none]);
+    let set = |clients: &str, proxies: &str| {
+        current.set_cluster(ClusterAuthorities::parse(clients, proxies).expect("PEM")).expect("they fit")
+    };
+    let before = current.authorities_generation();
+    assert!(set(&clients.pem(), &proxies.pem()));
+    assert_eq!((signers(), current.authorities_generation()), ([user, user, proxy, none], before + 1));
+    assert!(!set(&clients.pem(), &proxies.pem()), "unchanged");
+    // Files that change do not take them away.
+    folder.files(&file);
+    assert_eq!(current.look(true), Look::Newer);
+    assert_eq!((signers(), current.authorities_generation()), ([user, user, proxy, none], before + 1));
+    // One authority is replaced: both are named for a time.
+    assert!(set(&format!("{}{}", clients.pem(), other.pem()), ""));
+    assert_eq!((signers(), current.authorities_generation()), ([user, user, none, user], before + 2));
+    assert!(set("", ""));
+    assert_eq!(signers(), [user, none, none, none]);
+}
+
+#[test]
+fn without_a_file_clients_are_asked_as_soon_as_the_cluster_names_authorities() {
+    let folder = Folder::new("tls-cluster-only");
+    let [server, proxies] = [authority(), authority()];
+    let current = Current::open(Files { client_ca: None, ..folder.files(&server) }).expect("they fit");
+    let shown = [client(&proxies, "front-proxy-client")];
+    assert!(current.terms().verify(&shown).is_err());
+    let only = ClusterAuthorities::parse("", &proxies.pem()).expect("PEM");
+    assert_eq!(current.set_cluster(only), Ok(true));
+    assert_eq!(current.terms().signers_of_verified(&shown), Signers { is_client: false, is_proxy: true });
+    assert_eq!(current.terms().signers(&[]), Signers::default());
+    for broken in ["x", "-----BEGIN CERTIFICATE-----\nMIIB\n"] {
+        assert!(
+            ClusterAuthorities::parse(broken, "").is_err() && ClusterAuthorities::parse("", broken).is_err()
+        );
+    }
+}

@@ -7,6 +7,7 @@
 mod accesses;
 mod applies;
 mod custom;
+mod delegated;
 mod deletes;
 mod elsewhere;
 mod encodings;
@@ -42,6 +43,7 @@ use super::options::ServeOptions;
 use super::storage::StorageMediaType;
 use crate::api::protobuf::{self, Release};
 use crate::api::resources::{Declaration, Registry};
+use crate::auth::PeerCertificate;
 use crate::catalog::Catalogs;
 use crate::frontend::{Budget, Frontend as _, Host, Newest, Reply, WatchRequest, WriteError};
 use crate::http::request::{Parsed, parse_head};
@@ -50,6 +52,7 @@ use crate::http::status::Status;
 use crate::source::embedded::{Store, StoreConfig};
 use crate::source::epoch::{Epoch, Epochs};
 use crate::source::{SourceError, Txn, WallTime};
+use crate::upstream::{Question, UpstreamError, UpstreamReply};
 
 /// 2026-11-21T05:38:13Z, when the recorded tables were made.
 const NOW: u64 = 1_795_239_493;
@@ -78,6 +81,7 @@ struct FakeHost {
     newest: Cell<Option<Newest>>,
     /// The source does not answer.
     unanswered: RefCell<Option<SourceError>>,
+    upstream: delegated::FakeUpstream,
 }
 
 impl FakeHost {
@@ -126,6 +130,10 @@ impl Host for FakeHost {
             Some(error) => Err(error),
             None => Ok(self.publisher.borrow().get(key).cloned()),
         }
+    }
+
+    async fn ask_upstream(&self, question: Question) -> Result<UpstreamReply, UpstreamError> {
+        self.upstream.ask(question).await
     }
 
     fn wall(&self) -> SystemTime {
@@ -248,6 +256,7 @@ impl World {
             writes: Cell::new(0),
             newest: Cell::new(None),
             unanswered: RefCell::default(),
+            upstream: delegated::FakeUpstream::default(),
         };
         Self { app, host, budget: usize::MAX }
     }
@@ -296,6 +305,11 @@ impl World {
     }
 
     fn ask(&self, ask: &Ask<'_>) -> Got {
+        self.ask_with(ask, None)
+    }
+
+    /// The same over a connection with this certificate.
+    fn ask_with(&self, ask: &Ask<'_>, certificate: Option<PeerCertificate<'_>>) -> Got {
         let mut head = format!("{} {} {}\r\nHost: localhost\r\n", ask.method, ask.target, ask.http);
         for (name, value) in &ask.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
@@ -303,7 +317,8 @@ impl World {
         head.push_str("\r\n");
         let Ok(Parsed::Complete { head, .. }) = parse_head(head.as_bytes()) else { panic!("{head}") };
         let asked = RequestTarget::of(&head);
-        let admitted = run(super::admit(&self.app, &self.host, &head, asked, None, self.host.wall())).1;
+        let admitted =
+            run(super::admit(&self.app, &self.host, &head, asked, certificate, self.host.wall())).1;
         let mut reply = match admitted {
             Ok(admitted) => {
                 let left = Left(Cell::new(self.budget));
