@@ -61,8 +61,8 @@ impl Guard {
             }
         }
         (self.has_files() || self.delegated.is_some()).then(|| {
-            let is_local = *grant == Grant::Local;
-            Box::new(Authorization { visitor: visitor.clone(), access: access.clone(), is_local, standings })
+            let access = (*grant == Grant::Local).then(|| access.clone());
+            Box::new(Authorization { visitor: visitor.clone(), access, standings })
         })
     }
 }

@@ -51,7 +51,8 @@ impl Exposure {
         if !anonymous && !has_authentication {
             return Err(Wrong::new(
                 "no client can authenticate, and requests without credentials are refused",
-                "give --token-auth-file, --oidc-issuer-url or --tls-client-ca, or --anonymous-auth true to serve everyone",
+                "give --token-auth-file, --oidc-issuer-url, --tls-client-ca or --authentication delegated, or --anonymous-auth true to \
+                 serve everyone",
             ));
         }
         Ok(anonymous)
@@ -70,7 +71,7 @@ const fn reaches(has_authentication: bool) -> &'static str {
 fn mend(has_tls: bool, has_authentication: bool, instead: &str) -> String {
     let mut steps = Vec::new();
     if !has_authentication {
-        steps.push("--token-auth-file, --oidc-issuer-url or --tls-client-ca");
+        steps.push("--token-auth-file, --oidc-issuer-url, --tls-client-ca or --authentication delegated");
     }
     if !has_tls {
         steps.push("--tls-cert and --tls-key");
@@ -130,8 +131,8 @@ mod tests {
         assert_eq!(
             settle("0.0.0.0:8080", false, false, None, false).expect_err("open"),
             "any client that reaches listen 0.0.0.0:8080 could read and change everything: there is no authentication; give \
-             --token-auth-file, --oidc-issuer-url or --tls-client-ca and --tls-cert and --tls-key, listen on 127.0.0.1, or \
-             give --insecure true if the network keeps others out"
+             --token-auth-file, --oidc-issuer-url, --tls-client-ca or --authentication delegated and --tls-cert and --tls-key, \
+             listen on 127.0.0.1, or give --insecure true if the network keeps others out"
         );
         assert_eq!(
             settle("0.0.0.0:8080", false, true, None, false).expect_err("in the clear"),

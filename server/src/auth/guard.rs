@@ -172,9 +172,8 @@ pub struct Reviewed(pub(super) AccessQuestion);
 #[derive(Clone, Debug)]
 pub struct Authorization {
     pub(super) visitor: Visitor,
-    pub(super) access: Access,
-    /// Whether it was allowed here, and not by the upstream.
-    pub(super) is_local: bool,
+    /// What was allowed here; `None`: the upstream allowed it.
+    pub(super) access: Option<Access>,
     /// Answers of the upstream that it needs.
     pub(super) standings: Vec<Arc<Standing>>,
 }
@@ -482,7 +481,7 @@ impl Guard {
             | Proof::FrontProxy(_)
             | Proof::Reviewed(_) => Arc::clone(identity),
         };
-        !pass.is_local || self.grants(&state, &identity, proof, &pass.access)
+        pass.access.as_ref().is_none_or(|access| self.grants(&state, &identity, proof, access))
     }
 
     /// Whether certificates of this common name may speak for users.

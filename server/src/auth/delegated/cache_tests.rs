@@ -158,11 +158,14 @@ struct Task<'a> {
     flag: Arc<Flag>,
 }
 
+/// A question under way: the waker of the one that asks, and the answer.
+type UnderWay = (Option<Waker>, Option<Result<u64, &'static str>>);
+
 /// The upstream, which answers when the test says so.
 #[derive(Default)]
 struct Script {
-    /// Questions under way, by key: the waker of the one that asks, and the answer.
-    asked: RefCell<HashMap<u64, (Option<Waker>, Option<Result<u64, &'static str>>)>>,
+    /// By key.
+    asked: RefCell<HashMap<u64, UnderWay>>,
     asks: Cell<usize>,
 }
 

@@ -19,8 +19,8 @@ mod tests;
 mod token_review;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 
@@ -46,6 +46,8 @@ const LIMITS: Limits = Limits { entries: 1 << 16, bytes: 16 << 20 };
 const RECHECKS_AT_ONCE: usize = 16;
 /// The longest rest between two looks at what is due.
 const REST_MAX: Duration = Duration::from_secs(5);
+/// A failure is written to the log once in this time: each request may cause one.
+const SAY_EVERY_SECONDS: u64 = 10;
 
 /// What reviews need of the shard that they run on.
 #[allow(async_fn_in_trait)] // one core: futures need not be Send
@@ -69,8 +71,8 @@ pub struct Delegated {
     cluster: ArcSwap<Cluster>,
     standings: Standings,
     counts: Counts,
-    /// Whether the last question was answered: a failure is written to the log when it begins.
-    fails: AtomicBool,
+    /// When a failure was last written to the log, in seconds since the Unix epoch.
+    said: AtomicU64,
 }
 
 impl Delegated {
@@ -84,7 +86,7 @@ impl Delegated {
             accesses: Cache::new(LIMITS),
             cluster: ArcSwap::default(),
             counts: Counts::default(),
-            fails: AtomicBool::new(false),
+            said: AtomicU64::new(0),
         }
     }
 
@@ -119,7 +121,7 @@ impl Delegated {
             Ok((answer, expires.map_or(until, |ends| ends.min(until))))
         };
         let (answer, from) = self.tokens.get(token.key, || upstream.wall(), ask).await;
-        self.note(ReviewKind::Token, from, answer, cache::Answer::is_yes)
+        self.note(ReviewKind::Token, from, answer, cache::Answer::is_yes, upstream.wall())
     }
 
     /// Whether the access is allowed.
@@ -137,26 +139,26 @@ impl Delegated {
             Ok((access_review::read(&reply)?, now + self.options.access_ttl))
         };
         let (answer, from) = self.accesses.get(question.key, || upstream.wall(), ask).await;
-        self.note(ReviewKind::Access, from, answer, |answer| answer.allowed)
+        self.note(ReviewKind::Access, from, answer, |answer| answer.allowed, upstream.wall())
     }
 
-    /// Counts an answer, and says in the log when failures begin and end.
+    /// Counts an answer, and writes a failure to the log, once in a while.
     fn note<V>(
         &self,
         kind: ReviewKind,
         from: From,
         answer: Result<V, ReviewError>,
         is_yes: impl Fn(&V) -> bool,
+        now: SystemTime,
     ) -> Result<V, ReviewError> {
-        let said = answer.as_ref().map(is_yes).map_err(Clone::clone);
-        self.counts.note(kind, from, &said);
-        if from == From::Asked {
-            let fails = said.is_err();
-            if self.fails.swap(fails, Ordering::Relaxed) != fails {
-                match &said {
-                    Err(error) => crate::log::error(&format!("delegated access: {error}; requests get 503")),
-                    Ok(_) => crate::log::info("delegated access: the upstream answers again"),
-                }
+        let told = answer.as_ref().map(is_yes).map_err(Clone::clone);
+        self.counts.note(kind, from, &told);
+        if let (From::Asked, Err(error)) = (from, &told) {
+            let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+            let said = self.said.load(Ordering::Relaxed);
+            let is_due = now.abs_diff(said) >= SAY_EVERY_SECONDS;
+            if is_due && self.said.compare_exchange(said, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                crate::log::error(&format!("delegated access: {error}"));
             }
         }
         answer
@@ -176,7 +178,7 @@ impl Delegated {
             Ok(reply) => cluster::read(&reply),
             Err(error) => Err(error.into()),
         };
-        let read = self.note(ReviewKind::Cluster, From::Asked, read, |_| true)?;
+        let read = self.note(ReviewKind::Cluster, From::Asked, read, |_| true, upstream.wall())?;
         if **self.cluster.load() == read {
             return Ok(false);
         }
@@ -187,19 +189,24 @@ impl Delegated {
     /// Asks again for what open watches need, as far as it is due at `now`. True: some do not hold any more.
     pub async fn recheck(&self, upstream: &impl Upstream, now: Instant) -> bool {
         let mut turned = false;
+        let mut is_silent = false;
         loop {
             let due = self.standings.take_due(now, RECHECKS_AT_ONCE);
-            let is_last = due.len() < RECHECKS_AT_ONCE;
-            let asked = due.into_iter().map(|standing| async move {
-                let verdict = self.verdict(upstream, &standing.subject).await;
-                self.standings.settle(&standing, verdict, now)
-            });
-            for is_over in join(asked).await {
-                turned |= is_over;
-            }
-            if is_last {
+            if due.is_empty() {
                 return turned;
             }
+            let asked = due.into_iter().map(|standing| async move {
+                // One that does not answer is not asked for all the others too: each would take its timeout.
+                let verdict = if is_silent {
+                    Verdict::Unanswered
+                } else {
+                    self.verdict(upstream, &standing.subject).await
+                };
+                (self.standings.settle(&standing, verdict, now), verdict)
+            });
+            let settled = join(asked).await;
+            is_silent |= settled.iter().all(|(_, verdict)| *verdict == Verdict::Unanswered);
+            turned |= settled.iter().any(|(is_over, _)| *is_over);
         }
     }
 

@@ -167,7 +167,7 @@ fn long_lists_come_in_pieces_of_one_state() {
     ));
     let admitted = admitted.expect("all may");
     let left = Left(Cell::new(usize::MAX));
-    let reply = super::run(world.app.handle(&world.host, &head, &admitted, bytes::Bytes::new(), &left));
+    let reply = run(world.app.handle(&world.host, &head, &admitted, bytes::Bytes::new(), &left));
     let Reply::StreamingBody(mut pieces) = reply else { panic!("a long list comes in pieces") };
     let (mut whole, mut count) = (Vec::new(), 0);
     loop {
@@ -261,7 +261,7 @@ fn a_read_is_answered_from_the_catalog_that_it_was_authorized_with() {
     world.app.catalogs().replace(Registry::builtin());
     let code = |head, admitted| {
         let left = Left(Cell::new(usize::MAX));
-        match super::run(world.app.handle(&world.host, head, admitted, "{}".into(), &left)) {
+        match run(world.app.handle(&world.host, head, admitted, "{}".into(), &left)) {
             Reply::FullBody(whole) => whole.code,
             other @ (Reply::StreamingBody(_) | Reply::Refused(..) | Reply::Watch(_)) => panic!("{other:?}"),
         }
