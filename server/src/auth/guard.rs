@@ -141,14 +141,15 @@ impl Visitor {
         (self.proof != Proof::Nothing).then_some(&self.identity)
     }
 
-    /// Whether the client's own credentials mean something to another server: a bearer token that an issuer signed, or none at all;
-    /// a token of a file here, unless it `knows_only_here`.
+    /// Whether the client's own credentials mean something to another server: a bearer token that an issuer signed, or that the
+    /// upstream knows as its own, or none at all; a token of a file or of audiences here, unless it `knows_only_here`.
     #[must_use]
     pub const fn passes_credentials(&self, knows_only_here: bool) -> bool {
-        match self.proof {
+        match &self.proof {
             Proof::Nothing | Proof::Signed(_) => true,
             Proof::Token(_) => !knows_only_here,
-            Proof::Certificate => false,
+            Proof::Reviewed(token) => token.is_for_upstream || !knows_only_here,
+            Proof::Certificate | Proof::FrontProxy(_) => false,
         }
     }
 }

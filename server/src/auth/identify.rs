@@ -9,8 +9,7 @@ use std::time::SystemTime;
 use super::certificate::{self, PeerCertificate};
 use super::credentials::Presented;
 use super::delegated::{
-    AccessAnswer, Delegated, Impersonation, ReviewError, ReviewedToken, TokenAnswer, Upstream,
-    front_proxy_identity,
+    AccessAnswer, Delegated, Impersonation, ReviewError, TokenAnswer, Upstream, front_proxy_identity,
 };
 use super::guard::{Guard, Proof, Refused, Visitor};
 use super::identity::Identity;
@@ -86,7 +85,7 @@ impl Guard {
         let known = self.authenticate_after(wrong, &presented, user, now);
         match (known, presented) {
             (Err(_), Presented::Token(token)) => {
-                let token = ReviewedToken::new(&token);
+                let token = delegated.token(&token);
                 match delegated.review_token(upstream, &token).await {
                     Ok(TokenAnswer::Known(who)) => Ok(self.visitor(who, Proof::Reviewed(token), number)),
                     Ok(TokenAnswer::Unknown(why)) => Err(Refused::Reviewed(why).into()),

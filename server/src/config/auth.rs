@@ -295,7 +295,7 @@ impl Config {
             listen: self.server.listen,
             has_tls,
             admin: self.server.admin_listen,
-            has_authentication: options.has_authentication() || self.delegated.authentication,
+            has_authentication: options.has_authentication(),
             anonymous: wanted.anonymous,
             insecure: wanted.insecure,
         };

@@ -87,7 +87,7 @@ pub(super) const AUDIENCES: Row = row!(
 pub(super) const TOKEN_TTL: Row = row!(
     "authentication-cache-ttl",
     "TIME",
-    "how long the answer about a token is used",
+    "how long an answer on a token is used",
     Standard::Text("10s"),
     |config, text| {
         config.delegated.token_ttl = value::time(text, Duration::ZERO..=HOUR)?;
@@ -99,7 +99,7 @@ pub(super) const TOKEN_TTL: Row = row!(
 pub(super) const ACCESS_TTL: Row = row!(
     "authorization-cache-ttl",
     "TIME",
-    "how long the answer about an access is used",
+    "how long an answer on access is used",
     Standard::Text("10s"),
     |config, text| {
         config.delegated.access_ttl = value::time(text, Duration::ZERO..=HOUR)?;

@@ -167,7 +167,7 @@ pub(super) const fn hex_digit(byte: u8) -> Option<u8> {
 }
 
 /// Whether a byte is allowed in a token (RFC 9110, section 5.6.2): methods, header names, media types.
-pub(super) const fn is_token_byte(byte: u8) -> bool {
+pub(crate) const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
             byte,

@@ -111,7 +111,11 @@ pub(super) fn spelled(head: &RequestHead, layout: Layout, status: &Status) -> Fu
     // As kube-apiserver: the user name in it may be anything.
     let nosniff = status.code() == 403;
     let retry_after_seconds = status.retry_after_seconds();
-    FullBody { nosniff, retry_after_seconds, ..whole(status.code(), format.content_type(), format.status_body(status)) }
+    FullBody {
+        nosniff,
+        retry_after_seconds,
+        ..whole(status.code(), format.content_type(), format.status_body(status))
+    }
 }
 
 /// 405, with the methods that are allowed.

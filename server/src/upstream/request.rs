@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 use crate::auth::Identity;
 use crate::http::request::HEADERS_MAX;
+use crate::http::text::is_token_byte;
 
 /// How this server names itself in `Via`.
 pub(super) const VIA_SELF: &str = "1.1 revcast";
@@ -138,8 +139,27 @@ impl Caller {
         if !user.uid.is_empty() {
             headers.insert(name("uid")?, value(&user.uid)?);
         }
+        for (key, values) in &user.extra {
+            let name = name(&format!("extra-{}", header_key(key)))?;
+            for text in values {
+                headers.append(name.clone(), value(text)?);
+            }
+        }
         Ok(())
     }
+}
+
+/// A key as a part of a header's name: what that must not have, and `%`, is percent-encoded (apiserver `transport`).
+fn header_key(key: &str) -> String {
+    let mut name = String::with_capacity(key.len());
+    for byte in key.bytes() {
+        if is_token_byte(byte) && byte != b'%' {
+            name.push(char::from(byte));
+        } else {
+            name.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    name
 }
 
 /// The path and query of a target, which may be a whole URL (RFC 9112, section 3.2.2).

@@ -102,6 +102,12 @@ impl Delegated {
         self.cluster.load_full()
     }
 
+    /// A token to be reviewed.
+    pub(super) fn token(&self, token: &str) -> ReviewedToken {
+        let is_for_upstream = self.options.audiences.is_empty();
+        ReviewedToken { key: digest_of(token.as_bytes()), secret: Secret(token.into()), is_for_upstream }
+    }
+
     /// Who has the token.
     ///
     /// # Errors
@@ -255,13 +261,6 @@ impl Delegated {
     #[must_use]
     pub fn needed(&self) -> usize {
         self.standings.len()
-    }
-}
-
-impl ReviewedToken {
-    /// A token to be reviewed.
-    pub(super) fn new(token: &str) -> Self {
-        Self { key: digest_of(token.as_bytes()), secret: Secret(token.into()) }
     }
 }
 

@@ -33,6 +33,8 @@ impl fmt::Debug for Secret {
 pub(crate) struct ReviewedToken {
     pub(super) key: Key,
     pub(super) secret: Secret,
+    /// Whether it is made for the upstream, and not for audiences of this server's own.
+    pub(crate) is_for_upstream: bool,
 }
 
 /// What is asked again.
@@ -286,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_token_is_not_printed() {
-        let token = ReviewedToken { key: [0; 32], secret: Secret("s3cret".into()) };
+        let token = ReviewedToken { key: [0; 32], secret: Secret("s3cret".into()), is_for_upstream: true };
         let who = Arc::new(Identity::anonymous());
         assert!(!format!("{:?}", Subject::Token(token, who)).contains("s3cret"));
     }
