@@ -116,9 +116,33 @@ impl Access {
             | Target::Health { .. }
             | Target::OpenApiV2
             | Target::OpenApiV3Index
-            | Target::OpenApiV3 { .. }
-            | Target::Unknown => Self::path(method, path),
+            | Target::OpenApiV3 { .. } => Self::path(method, path),
+            Target::Unknown => Self::below(method, path).unwrap_or_else(|| Self::path(method, path)),
         }
+    }
+
+    /// An access to what is below a subresource, which nothing here serves: `services/NAME/proxy/a/b` is one to
+    /// `services/proxy`.
+    fn below(method: Method, path: &[String]) -> Option<Self> {
+        let segments: Vec<&str> = path.iter().map(String::as_str).collect();
+        let (group, version, rest) = match segments.as_slice() {
+            ["api", version, rest @ ..] => ("", *version, rest),
+            ["apis", group, version, rest @ ..] => (*group, *version, rest),
+            _ => return None,
+        };
+        let (namespace, rest) = match rest {
+            ["watch" | "proxy", ..] | ["namespaces", _, "status" | "finalize", ..] => return None,
+            ["namespaces", namespace, rest @ ..] => (Some(*namespace), rest),
+            _ => (None, rest),
+        };
+        let [resource, name, subresource, _, ..] = rest else { return None };
+        let parts = [version, resource, name, subresource, namespace.unwrap_or("-")];
+        if parts.contains(&"") {
+            return None;
+        }
+        let text = |part: &str| part.to_owned();
+        let of = ResourcePath { group: text(group), version: text(version), resource: text(resource) };
+        Some(Self::to_named(object_verb(method), &of, subresource, namespace, name))
     }
 
     /// An access to any path.
@@ -311,6 +335,23 @@ mod tests {
             (M::Delete, "/api/v1/namespaces/a", false, None, "delete - namespaces - a a"),
             (M::Put, "/api/v1/namespaces/a/status", false, None, "update - namespaces status a a"),
             (M::Options, "/api/v1/pods", false, None, "other - pods - - -"),
+            (
+                M::Get,
+                "/api/v1/namespaces/a/services/s:80/proxy/b/c",
+                false,
+                None,
+                "get - services proxy a s:80",
+            ),
+            (M::Post, "/api/v1/nodes/n/proxy/run", false, None, "create - nodes proxy - n"),
+            (M::Get, "/apis/g/v1/rs/r/s/t", true, None, "get g rs s - r"),
+            (
+                M::Get,
+                "/api/v1/namespaces/a/services//proxy/b",
+                false,
+                None,
+                "get /api/v1/namespaces/a/services//proxy/b",
+            ),
+            (M::Get, "/api/v1/watch/pods/p/log/x", false, None, "get /api/v1/watch/pods/p/log/x"),
             (M::Get, "/api", false, None, "get /api"),
             (M::Head, "/openapi/v3/apis/apps/v1", false, None, "get /openapi/v3/apis/apps/v1"),
             (M::Post, "/nowhere", false, None, "post /nowhere"),
