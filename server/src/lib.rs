@@ -21,6 +21,7 @@ pub mod doctor;
 pub mod durations;
 pub mod frontend;
 pub mod http;
+mod identity;
 pub mod lines;
 pub mod log;
 mod looks;

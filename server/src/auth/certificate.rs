@@ -9,8 +9,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
-use super::identity::Identity;
 use super::tokens::digest_of;
+use crate::identity::Identity;
 
 /// The key of a user's `extra` that names the credential (kube-apiserver 1.36; recording 34).
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";

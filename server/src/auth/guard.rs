@@ -16,11 +16,11 @@ use super::certificate::{self, CertificateError};
 use super::credentials::Presented;
 use super::delegated::{AccessQuestion, Delegated, DelegatedOptions, ReviewedToken, Standing};
 use super::files;
-use super::identity::Identity;
 use super::keys::Keys;
 use super::oidc::{self, OidcOptions, TokenError};
 use super::rules::Rules;
 use super::tokens::{Digest, Tokens};
+use crate::identity::Identity;
 use crate::setting::ConfigError;
 
 /// The options of an operator.

@@ -12,10 +12,10 @@ use super::delegated::{
     AccessAnswer, Delegated, Impersonation, ReviewError, TokenAnswer, Upstream, front_proxy_identity,
 };
 use super::guard::{Guard, Proof, Refused, Visitor};
-use super::identity::Identity;
 use crate::http::go_quote;
 use crate::http::request::RequestHead;
 use crate::http::status::{GroupResource, Status};
+use crate::identity::Identity;
 
 /// Why it is not known who the client is.
 #[derive(Clone, Debug, PartialEq, Eq)]

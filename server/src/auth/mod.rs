@@ -1,6 +1,6 @@
 //! Authentication and authorization.
 //!
-//! Owns identities and how they are proven (tokens in a file, signed tokens, client certificates), the rules that grant
+//! Owns how identities are proven (tokens in a file, signed tokens, client certificates), the rules that grant
 //! accesses, and the state that is replaced when files change. It knows no socket and no store: a request's credentials
 //! and the time are arguments. The order of use is [`credentials`] (what was presented), [`Guard::authenticate`] (who
 //! it is), [`Access`] (what is requested), [`Guard::allows`]. `files` reads files, [`reload`] reads them again. [`delegated`] asks
@@ -16,7 +16,6 @@ pub mod exposure;
 mod files;
 mod guard;
 mod identify;
-mod identity;
 mod keys;
 mod oidc;
 pub mod reload;
@@ -25,10 +24,10 @@ mod rules;
 mod tests;
 mod tokens;
 
+pub use crate::identity::Identity;
 pub use access::Access;
 pub use certificate::{CertificateError, PeerCertificate};
 pub use guard::{Authorization, Grant, Guard, Options, Refused, Visitor};
 pub use identify::Unidentified;
-pub use identity::Identity;
 pub use oidc::{OidcOptions, TokenError};
 pub use rules::Rules;

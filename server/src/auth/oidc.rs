@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
 
-use super::identity::Identity;
 use super::keys::{Algorithm, Keys};
 use super::tokens::Digest;
 use crate::http::base64url;
+use crate::identity::Identity;
 
 /// Tolerated difference of clocks.
 pub(super) const LEEWAY: Duration = Duration::from_secs(30);

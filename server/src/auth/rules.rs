@@ -9,8 +9,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::access::{Access, OfResource};
-use super::identity::Identity;
 use crate::http::request_info::Verb;
+use crate::identity::Identity;
 use crate::setting::ConfigError;
 
 /// All rules.

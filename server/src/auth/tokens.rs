@@ -12,7 +12,7 @@ use ring::digest::{SHA256, digest};
 
 use super::csv;
 use super::files::mistake;
-use super::identity::Identity;
+use crate::identity::Identity;
 use crate::setting::ConfigError;
 
 /// A SHA-256 digest.

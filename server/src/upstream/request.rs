@@ -11,9 +11,9 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
-use crate::auth::Identity;
 use crate::http::request::HEADERS_MAX;
 use crate::http::text::is_token_byte;
+use crate::identity::Identity;
 
 /// How this server names itself in `Via`.
 pub(super) const VIA_SELF: &str = "1.1 revcast";

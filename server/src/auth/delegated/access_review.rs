@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::cache::{Answer, Key};
 use super::review_error::ReviewError;
 use crate::auth::access::{Access, Term};
-use crate::auth::identity::Identity;
 use crate::auth::tokens::digest_of;
 use crate::http::request::Method;
+use crate::identity::Identity;
 use crate::printable::cut;
 use crate::upstream::{Question, UpstreamReply};
 

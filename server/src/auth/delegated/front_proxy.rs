@@ -4,8 +4,8 @@
 
 use super::cluster::Proxy;
 use super::headers::extra_of;
-use crate::auth::identity::Identity;
 use crate::http::request::IdentityHeaders;
+use crate::identity::Identity;
 
 /// The user in the headers; `None`: they name none.
 pub(crate) fn identity(proxy: &Proxy, headers: &IdentityHeaders) -> Option<Identity> {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use super::access_review::{AccessQuestion, ResourceAttributes};
 use super::headers::extra_of;
 use crate::auth::access::html_safe;
-use crate::auth::identity::{ANONYMOUS, AUTHENTICATED, Identity, UNAUTHENTICATED};
 use crate::http::go_quote;
 use crate::http::request::IdentityHeaders;
 use crate::http::status::{GroupResource, Status};
+use crate::identity::{ANONYMOUS, AUTHENTICATED, Identity, UNAUTHENTICATED};
 
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 const AUTHENTICATION: &str = "authentication.k8s.io";

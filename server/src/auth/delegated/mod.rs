@@ -14,8 +14,6 @@ mod impersonation;
 mod options;
 mod review_error;
 mod standing;
-#[cfg(test)]
-mod tests;
 mod token_review;
 
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::access_review::AccessQuestion;
 use super::cache::Key;
-use crate::auth::identity::Identity;
+use crate::identity::Identity;
 
 /// The longest time until a question that was not answered is asked again.
 const AGAIN: Duration = Duration::from_secs(30);

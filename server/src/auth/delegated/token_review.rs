@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::cache::Answer;
 use super::review_error::ReviewError;
-use crate::auth::identity::Identity;
 use crate::http::base64url;
 use crate::http::request::Method;
+use crate::identity::Identity;
 use crate::printable::cut;
 use crate::upstream::{Question, UpstreamReply};
 

@@ -1,16 +1,18 @@
 //! An identity: a name, groups, and until when it is valid.
+//!
+//! It says who someone is. How that was proven is decided elsewhere.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
 /// The group of all authenticated users.
-pub(super) const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// The group of all others.
-pub(super) const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The group whose members may do everything.
-pub(super) const MASTERS: &str = "system:masters";
+pub(crate) const MASTERS: &str = "system:masters";
 /// The name of all others.
-pub(super) const ANONYMOUS: &str = "system:anonymous";
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
 
 /// A user, as rules and messages name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +44,7 @@ impl Identity {
     /// A user that another server names: a member of `AUTHENTICATED` besides its own groups, unless that server says that it is
     /// anonymous.
     #[must_use]
-    pub(super) fn reported(
+    pub(crate) fn reported(
         name: String,
         uid: String,
         groups: Vec<String>,
@@ -58,7 +60,7 @@ impl Identity {
 
     /// Whether it may do everything.
     #[must_use]
-    pub(super) fn is_master(&self) -> bool {
+    pub(crate) fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
 
