@@ -319,6 +319,29 @@ mod tests {
     }
 
     #[test]
+    fn what_else_is_said_of_a_user_is_said_there_too() {
+        let extra = |key: &str, values: &[&str]| {
+            (key.to_owned(), values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>())
+        };
+        let user = Identity {
+            extra: vec![extra("example.com/a%b c", &["1", "2"]), extra("scopes", &["x"])],
+            ..Identity::proven("jane".into(), String::new(), Vec::new(), None)
+        };
+        let forwarded =
+            head("GET / HTTP/1.1\nHost: a\nX-Remote-Extra-Scopes: all", &Caller::Named(Arc::new(user)));
+        let said: Vec<String> =
+            shown(&forwarded).into_iter().filter(|line| line.starts_with("x-remote-extra")).collect();
+        assert_eq!(
+            said,
+            [
+                "x-remote-extra-example.com%2fa%25b%20c: 1",
+                "x-remote-extra-example.com%2fa%25b%20c: 2",
+                "x-remote-extra-scopes: x",
+            ]
+        );
+    }
+
+    #[test]
     fn names_that_no_header_can_have() {
         for name in ["a\r\nImpersonate-Group: system:masters", "a\0b", "a\nb"] {
             let user = Arc::new(Identity::proven(name.into(), String::new(), Vec::new(), None));

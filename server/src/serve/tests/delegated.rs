@@ -580,3 +580,17 @@ fn what_is_configured_here_comes_first() {
     assert_eq!((guard.still_allows(&by_rule), guard.still_allows(&by_review)), (false, true));
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn a_token_of_own_audiences_is_passed_on_only_where_nothing_else_can_be() {
+    for (audiences, passes) in [(Vec::new(), true), (vec!["revcast".to_owned()], false)] {
+        let options = DelegatedOptions { audiences, ..delegated() };
+        let world = world(Options { delegated: Some(options), ..Options::default() });
+        world.host.upstream.play(cluster(|_| true));
+        let text = "GET /api HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer jane\r\n\r\n";
+        let Ok(Parsed::Complete { head, .. }) = parse_head(text.as_bytes()) else { panic!("{text}") };
+        let now = super::Host::wall(&world.host);
+        let visitor = run(world.app.guard().identify(&ByHost(&world.host), &head, None, now)).unwrap();
+        assert_eq!((visitor.passes_credentials(true), visitor.passes_credentials(false)), (passes, true));
+    }
+}
