@@ -73,6 +73,13 @@ fn an_upstream_that_is_down_is_named() {
     assert_status(&reply, 502, "Connection refused");
     assert_eq!(reply.header("connection"), Some("close"));
     assert_eq!(pair.client().request("HEAD", "/x", &[], b"").status, 502);
+    for (accept, starts) in
+        [("application/vnd.kubernetes.protobuf", &b"k8s\0"[..]), ("application/yaml", b"apiVersion: v1\n")]
+    {
+        let reply = pair.client().request("PUT", "/x", &[("accept", accept)], b"{}");
+        assert_eq!((reply.status, reply.header("content-type")), (502, Some(accept)));
+        assert!(reply.body.starts_with(starts), "{accept}: {}", reply.text());
+    }
     pair.upstream.resume();
     assert_eq!(pair.client().get("/x").status, 200, "and when it is back it is used at once");
 }

@@ -149,3 +149,32 @@ fn what_a_client_sends_ahead_waits() {
     assert_eq!(watch.next_chunk().unwrap(), None);
     assert_eq!(watch.into_connection().read_response(true).unwrap().text(), "/next");
 }
+
+/// Streams and tunnels keep a server from ending no longer than its grace: their clients go on with another one.
+#[test]
+fn a_server_ends_while_streams_are_under_way() {
+    let pair = Pair::new(&["--drain-grace", "500ms"]);
+    for (path, head) in [
+        ("/stream", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"),
+        ("/tunnel", "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"),
+    ] {
+        pair.upstream.on(path, move |exchange| {
+            exchange.send(head)?;
+            exchange.await_close().map(|_| Next::Close)
+        });
+    }
+    let mut watch = pair.client().watch("/stream").unwrap();
+    assert_eq!(watch.next_chunk().unwrap().as_deref(), Some("hi"));
+    let mut tunnel = pair.client().connect().unwrap();
+    tunnel
+        .write_raw(b"GET /tunnel HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+        .unwrap();
+    assert_eq!(tunnel.read_response(true).unwrap().status, 101);
+    let Pair { server, upstream } = pair;
+    let since = Instant::now();
+    assert_eq!(server.terminate(), Some(0));
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+    assert!(watch.next_chunk().is_err(), "it is not taken for its end");
+    assert_eq!(tunnel.read_to_end().unwrap_or_default(), b"");
+    drop(upstream);
+}
