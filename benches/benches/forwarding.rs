@@ -9,6 +9,8 @@
 //! `taskset -c 1`. The upstream answers 1 KiB of JSON at once. With `--test` each part runs once and briefly, and nothing is
 //! measured.
 
+#![allow(clippy::print_stdout, reason = "its results")]
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;

@@ -28,6 +28,8 @@ const HEAD_MAX: usize = 256 << 10;
 
 /// What a script decides about the connection after its reply.
 pub type Outcome = io::Result<Next>;
+/// What was received on a connection.
+type Record = Arc<Mutex<Vec<u8>>>;
 type Script = dyn Fn(&mut Exchange<'_>) -> Outcome + Send + Sync;
 
 /// What happens to a connection after a reply.
@@ -245,7 +247,7 @@ impl Write for Link {
 #[derive(Debug)]
 struct Recorded {
     link: Link,
-    record: Arc<Mutex<Vec<u8>>>,
+    record: Record,
 }
 
 impl Read for Recorded {
@@ -270,7 +272,7 @@ struct State {
     tls: Option<Arc<ServerConfig>>,
     scripts: Mutex<Vec<(String, Arc<Script>)>>,
     asked: Mutex<Vec<Asked>>,
-    connections: Mutex<Vec<(TcpStream, Arc<Mutex<Vec<u8>>>)>>,
+    connections: Mutex<Vec<(TcpStream, Record)>>,
     accepted: AtomicUsize,
     is_stopping: AtomicBool,
 }

@@ -385,7 +385,10 @@ impl Connection {
         let mut out = Vec::with_capacity(4 << 10);
         reply::push_head(&mut out, &parts, framing, close);
         let mut trailers: Option<HeaderMap> = None;
-        while has_body {
+        loop {
+            if !has_body {
+                break;
+            }
             let next = poll_fn(|cx| {
                 let next = Pin::new(&mut body).poll_frame(cx);
                 if next.is_ready() || !out.is_empty() {

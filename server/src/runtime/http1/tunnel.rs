@@ -42,8 +42,7 @@ impl Connection {
         let mut stream = stream;
         let mut up = Direction { bytes: std::mem::take(&mut self.buffer), ..Direction::default() };
         let mut down = Direction { bytes: first, ..Direction::default() };
-        loop {
-            let Some(transport) = &mut self.transport else { break };
+        while let Some(transport) = &mut self.transport {
             match poll_fn(|cx| poll_both(cx, transport, &mut stream, &mut up, &mut down)).await {
                 Look::Again => crate::frontend::Host::yield_now(&*self.local).await,
                 Look::Over => break,
@@ -116,7 +115,7 @@ impl Direction {
         // What was written may still be held back, to be sealed or because the socket is full.
         match flush((&mut *transport, &mut *stream), cx) {
             Poll::Ready(Ok(())) => {}
-            other => return other,
+            unsent @ (Poll::Ready(Err(_)) | Poll::Pending) => return unsent,
         }
         if self.is_over {
             return finish((transport, stream), cx).map_ok(|()| self.is_finished = true);

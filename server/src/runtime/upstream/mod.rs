@@ -350,7 +350,7 @@ impl UpstreamClient {
                     let connector = TlsConnector::from(Arc::clone(config));
                     let secured =
                         connector.connect(name.clone(), stream).await.map_err(|error| error.to_string())?;
-                    Stream::Tls(Box::new(secured.into()))
+                    Stream::Tls(Box::new(secured))
                 }
                 (Some(_) | None, None) | (None, Some(_)) => Stream::Plain(stream),
             };
