@@ -309,6 +309,12 @@ impl Guard {
         *anonymous && !self.options.has_authentication() && rules.is_none() && delegated.is_none()
     }
 
+    /// Whether the upstream decides what no rule here allows.
+    #[must_use]
+    pub fn delegates_authorization(&self) -> bool {
+        self.delegated.as_ref().is_some_and(|delegated| delegated.options().authorization)
+    }
+
     /// Whether there are files that can change.
     #[must_use]
     pub fn has_files(&self) -> bool {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::app::App;
+use super::border::is_served_here;
 use super::reply::spelled;
 use crate::auth::access::Term;
 use crate::auth::{Access, Grant, Identity, PeerCertificate, Visitor};
@@ -33,6 +34,8 @@ pub struct Admitted {
     pub(super) catalog: Arc<Catalog>,
     /// With who allowed it. `None` for what needs no authorization: health checks, and paths of no resource.
     pub(super) access: Option<(Access, Grant)>,
+    /// Whether the upstream answers it. Decided once: what was not authorized here must not be served here.
+    pub(super) is_forwarded: bool,
 }
 
 impl Admitted {
@@ -85,8 +88,11 @@ async fn granted<H: Host>(
 ) -> Result<Box<Admitted>, Status> {
     let query = query.map_err(|error| error.status())?;
     let catalog = app.catalog();
+    let is_forwarded = app.beside().is_some() && !is_served_here(app, head.method, &target, &catalog);
     let access = match &target {
         Ok(Target::Health { .. }) | Err(_) => None,
+        // The upstream decides it, and is the same that would be asked.
+        Ok(_) if is_forwarded && app.guard().delegates_authorization() => None,
         Ok(target) => {
             let selectable = catalog.selectable(target);
             let selected = selected_name(selectable, &query);
@@ -105,7 +111,7 @@ async fn granted<H: Host>(
         }
     };
     let target = target.and_then(|target| target.taking(head.method));
-    Ok(Box::new(Admitted { query, target, visitor, catalog, access }))
+    Ok(Box::new(Admitted { query, target, visitor, catalog, access, is_forwarded }))
 }
 
 fn term((key, operator, values): (String, &'static str, Vec<String>)) -> Term {

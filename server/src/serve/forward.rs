@@ -1,19 +1,15 @@
 //! Which requests the upstream answers, and with which identity it sees them.
 //!
-//! Owns the border: reads and watches of cached resources are served here, and everything else is the upstream's, also what exists
-//! nowhere. A resource is the upstream's as a whole while one of its values cannot be read here.
+//! `border` decides which; here is how they are forwarded, and what is answered in their place.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use revcast_engine::resource::Codec;
 
 use super::admit::Admitted;
 use super::app::App;
 use super::reply::spelled;
 use super::{NoBudget, answer};
-use crate::api::resources::ApiResource;
-use crate::api::versions::Conversion;
 use crate::auth::Visitor;
 use crate::frontend::{Forwarding, FullBody, Host, Instead, Reply};
 use crate::http::request::{Method, RequestHead};
@@ -31,7 +27,7 @@ pub(super) fn forwards(
     admitted: &Admitted,
 ) -> Option<Result<Forwarding, Box<FullBody>>> {
     let beside = app.beside()?;
-    if is_served_here(app, head, admitted) {
+    if !admitted.is_forwarded {
         return None;
     }
     let is_long = admitted.query.watches()
@@ -54,7 +50,9 @@ pub(super) async fn without_upstream<H: Host>(
     admitted: &Admitted,
     error: &UpstreamError,
 ) -> Instead {
-    if let (Some(beside), Some(key)) = (app.beside(), copy_key(head, admitted)) {
+    // Every authenticated user may read these in a cluster. Who nobody is may be decided by the upstream alone.
+    let may_read = admitted.visitor.named().is_some() || !app.guard().delegates_authorization();
+    if let (true, Some(beside), Some(key)) = (may_read, app.beside(), copy_key(head, admitted)) {
         if let Some(copy) = beside.copies.get(&key) {
             return Instead::Copy(copy);
         }
@@ -63,53 +61,6 @@ pub(super) async fn without_upstream<H: Host>(
         }
     }
     Instead::Whole(Box::new(refused(head, admitted, &error.status())))
-}
-
-fn is_served_here(app: &App, head: &RequestHead, admitted: &Admitted) -> bool {
-    let Ok(target) = &admitted.target else { return false };
-    let of = match target {
-        Target::Health { .. } => return true,
-        Target::Collection { of, .. }
-        | Target::Object { of, .. }
-        | Target::WatchCollection { of, .. }
-        | Target::WatchObject { of, .. } => of,
-        Target::Subresource { of, subresource, .. } if subresource == "status" => of,
-        Target::Subresource { .. }
-        | Target::Root
-        | Target::Api
-        | Target::Apis
-        | Target::ApiGroup(_)
-        | Target::GroupVersion { .. }
-        | Target::Version
-        | Target::OpenApiV2
-        | Target::OpenApiV3Index
-        | Target::OpenApiV3 { .. }
-        | Target::Unknown => return false,
-    };
-    let has = |resource: &ApiResource| {
-        let Target::Subresource { subresource, .. } = target else { return true };
-        resource.subresources.contains(subresource)
-    };
-    let resource = admitted.catalog.registry.find(&of.group, &of.version, &of.resource);
-    head.method == Method::Get
-        && resource.is_some_and(|resource| has(resource) && why_not_cached(app, resource).is_none())
-}
-
-/// Why the objects of a resource are not served here in this version; `None`: they are.
-pub fn why_not_cached(app: &App, resource: &ApiResource) -> Option<&'static str> {
-    match resource.conversion {
-        Conversion::Kept | Conversion::Renamed | Conversion::Rewritten(..) => {}
-        Conversion::AsStored => return Some("a webhook converts its objects"),
-        Conversion::Missing => return Some("its objects are stored in another version"),
-    }
-    if app.elsewhere(resource.row).is_some() {
-        return Some("it is kept in another etcd");
-    }
-    if app.catalogs().schema().get(resource.row).codec != Codec::Kubernetes {
-        return Some("its values are no objects");
-    }
-    let snapshot = app.epoch().feed.snapshot();
-    snapshot.first_unreadable(resource.row, None, None).map(|_| "a value of it cannot be read here")
 }
 
 /// With which identity the upstream sees a request.
