@@ -2,8 +2,12 @@
 
 A line is the operation's name, a tab, and `ok` or `FAIL`, a tab and the reason. Exit code 77 says that the client cannot be
 loaded here; the reason is the last line of what it says then.
+
+A server with TLS and users: SERVER_CA is the file of its CA, SERVER_TOKEN the bearer token to send.
 """
 
+import os
+import ssl
 import sys
 import traceback
 
@@ -12,6 +16,27 @@ def url():
     if len(sys.argv) != 2:
         sys.exit("usage: SCRIPT URL, as http://127.0.0.1:8080")
     return sys.argv[1]
+
+
+def headers():
+    """What every request names its user by."""
+    token = os.environ.get("SERVER_TOKEN")
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def tls():
+    """How a connection to the server is secured; None: it is not."""
+    authority = os.environ.get("SERVER_CA")
+    return ssl.create_default_context(cafile=authority) if authority else None
+
+
+def configured(configuration):
+    """The configuration of a client of Kubernetes, for the server."""
+    configuration.host = url()
+    configuration.ssl_ca_cert = os.environ.get("SERVER_CA")
+    if os.environ.get("SERVER_TOKEN"):
+        configuration.api_key["BearerToken"] = headers()["Authorization"]
+    return configuration
 
 
 def cannot_load(error):

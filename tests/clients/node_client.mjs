@@ -38,8 +38,9 @@ try {
 
 const config = new k8s.KubeConfig();
 config.loadFromOptions({
-  clusters: [{ name: 'c', server: url, skipTLSVerify: true }],
-  users: [{ name: 'u' }],
+  // Of a server with TLS and users; undefined for another.
+  clusters: [{ name: 'c', server: url, caFile: process.env.SERVER_CA, skipTLSVerify: process.env.SERVER_CA === undefined }],
+  users: [{ name: 'u', token: process.env.SERVER_TOKEN }],
   contexts: [{ name: 'x', cluster: 'c', user: 'u' }],
   currentContext: 'x',
 });

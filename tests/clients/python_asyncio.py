@@ -89,8 +89,8 @@ async def deleting(api):
     assert names(await api.list_namespaced_config_map("as-delete")) == []
 
 
-async def main(url):
-    configuration = client.Configuration(host=url)
+async def main():
+    configuration = cells.configured(client.Configuration())
     async with client.ApiClient(configuration) as connection:
         api = client.CoreV1Api(connection)
         for name, operation in [
@@ -110,4 +110,4 @@ async def main(url):
 
 
 if __name__ == "__main__":
-    asyncio.run(main(cells.url()))
+    asyncio.run(main())

@@ -16,8 +16,7 @@ except ImportError as error:
     cells.cannot_load(error)
 
 MERGE = "application/merge-patch+json"
-configuration = client.Configuration()
-configuration.host = cells.url()
+configuration = cells.configured(client.Configuration())
 api = client.CoreV1Api(client.ApiClient(configuration))
 
 

@@ -11,8 +11,7 @@ try:
 except ImportError as error:
     cells.cannot_load(error)
 
-configuration = client.Configuration()
-configuration.host = cells.url()
+configuration = cells.configured(client.Configuration())
 base = client.ApiClient(configuration)
 made = None
 

@@ -39,6 +39,14 @@ types = kubernetes_protobuf.Types(os.environ["KUBECTL_WITH_TYPES"])
 local = threading.local()
 
 
+def connected():
+    """A new connection."""
+    secured = cells.tls()
+    if secured is None:
+        return http.client.HTTPConnection(address, timeout=PATIENCE)
+    return http.client.HTTPSConnection(address, timeout=PATIENCE, context=secured)
+
+
 class Reply:
     def __init__(self, response):
         self.code = response.status
@@ -63,10 +71,10 @@ class Reply:
 def ask(method, path, body=None, accept=JSON, content=JSON, **headers):
     """One request over this thread's connection."""
     if not hasattr(local, "connection"):
-        local.connection = http.client.HTTPConnection(address, timeout=PATIENCE)
+        local.connection = connected()
     if isinstance(body, dict):
         body = json.dumps(body).encode()
-    headers |= {"Accept": accept, **({"Content-Type": content} if body is not None else {})}
+    headers |= cells.headers() | {"Accept": accept, **({"Content-Type": content} if body is not None else {})}
     try:
         local.connection.request(method, path, body, headers)
         return Reply(local.connection.getresponse())
@@ -270,8 +278,8 @@ class Watch:
     """A watch over a connection of its own. Its frames are a length of four bytes and a WatchEvent."""
 
     def __init__(self, path, accept=PROTOBUF + ";stream=watch"):
-        self.connection = http.client.HTTPConnection(address, timeout=PATIENCE)
-        self.connection.request("GET", path, headers={"Accept": accept})
+        self.connection = connected()
+        self.connection.request("GET", path, headers=cells.headers() | {"Accept": accept})
         self.response = self.connection.getresponse()
         assert self.response.status == 200, f"{self.response.status}: {self.response.read(300)}"
         media_type = self.response.headers["Content-Type"]
@@ -300,8 +308,8 @@ class Watch:
 
 def lines(path, count):
     """The first events of a watch in JSON."""
-    connection = http.client.HTTPConnection(address, timeout=PATIENCE)
-    connection.request("GET", path, headers={"Accept": JSON})
+    connection = connected()
+    connection.request("GET", path, headers=cells.headers() | {"Accept": JSON})
     response = connection.getresponse()
     assert response.status == 200, response.status
     events = [json.loads(response.readline()) for _ in range(count)]

@@ -1,7 +1,10 @@
-//! The `kube` crate, unchanged: its watcher in both strategies, its reflector, its writes and its waits.
+//! The `kube` crate, unchanged: its watcher in both strategies, its reflector, its writes and its waits. Beside an upstream it
+//! speaks TLS and has a token.
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,22 +15,71 @@ use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Config, ResourceExt};
-use revcast_tests::server::Server;
+use revcast_tests::beside::Beside;
+use revcast_tests::server::{Server, Store};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use serde_json::json;
 use tokio::time::timeout;
 
 /// Long enough for anything that happens.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// What a test talks to.
+enum Tested {
+    Alone(Server),
+    Beside(Box<Beside>),
+}
+
+impl Deref for Tested {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        match self {
+            Self::Alone(server) => server,
+            Self::Beside(beside) => beside,
+        }
+    }
+}
+
+impl Tested {
+    fn start(options: &[&str]) -> Self {
+        if Store::chosen() == Store::Beside {
+            Self::Beside(Box::new(Beside::start(options)))
+        } else {
+            Self::Alone(Server::start(options))
+        }
+    }
+
+    fn config(&self) -> Config {
+        match self {
+            Self::Alone(server) => Config::new(format!("http://{}", server.address).parse().unwrap()),
+            Self::Beside(beside) => {
+                let mut config = Config::new(beside.url().parse().unwrap());
+                config.root_cert = Some(vec![pem(&beside.ca())]);
+                config.auth_info.token = Some(beside.token().to_owned().into());
+                config
+            }
+        }
+    }
+}
+
+/// The certificate in a file.
+fn pem(file: &Path) -> Vec<u8> {
+    CertificateDer::from_pem_file(file).unwrap().to_vec()
+}
+
 /// Runs a test on a separate server.
-fn with_server<F: Future<Output = ()>>(options: &[&str], test: impl FnOnce(Client, Rc<Server>) -> F) {
-    let server = Rc::new(Server::start(options));
+fn with_server<F: Future<Output = ()>>(options: &[&str], test: impl FnOnce(Client, Rc<Tested>) -> F) {
+    let server = Rc::new(Tested::start(options));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let config = Config::new(format!("http://{}", server.address).parse().unwrap());
-        let client = Client::try_from(config).unwrap();
+        let client = Client::try_from(server.config()).unwrap();
         timeout(4 * PATIENCE, test(client, Rc::clone(&server))).await.expect("in time");
     });
+    if let Tested::Beside(beside) = &*server {
+        beside.check().unwrap();
+    }
 }
 
 fn config_map(name: &str, k: &str) -> ConfigMap {

@@ -114,6 +114,8 @@ impl Authority {
 
 fn params(common_name: &str, life: Duration) -> CertificateParams {
     let mut params = CertificateParams::default();
+    // Strict clients, such as Python's since 3.13, want to know which key signed.
+    params.use_authority_key_identifier_extension = true;
     params.distinguished_name.remove(DnType::CommonName);
     params.distinguished_name.push(DnType::CommonName, common_name);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock that was set");

@@ -17,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Client {
     address: String,
     trust: Option<Trust>,
+    token: Option<String>,
 }
 
 /// A whole reply.
@@ -54,13 +55,19 @@ impl Client {
     /// A client of `127.0.0.1:PORT`.
     #[must_use]
     pub fn new(address: &str) -> Self {
-        Self { address: address.to_owned(), trust: None }
+        Self { address: address.to_owned(), trust: None, token: None }
     }
 
     /// The same over TLS.
     #[must_use]
     pub fn over_tls(address: &str, trust: &Trust) -> Self {
-        Self { address: address.to_owned(), trust: Some(trust.clone()) }
+        Self { address: address.to_owned(), trust: Some(trust.clone()), token: None }
+    }
+
+    /// The same with a bearer token in every request.
+    #[must_use]
+    pub fn bearing(self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self }
     }
 
     /// `127.0.0.1:PORT`.
@@ -81,7 +88,8 @@ impl Client {
             None => Stream::Plain(stream),
             Some(trust) => trust.over(stream),
         };
-        Ok(Connection { reader: BufReader::new(stream), chunks: ChunkDecoder::new() })
+        let token = self.token.clone();
+        Ok(Connection { reader: BufReader::new(stream), chunks: ChunkDecoder::new(), token })
     }
 
     /// One request on a separate connection; an empty [`Response`] when that fails.
@@ -144,6 +152,7 @@ pub struct Connection {
     reader: BufReader<Stream>,
     /// Where in a chunked reply it is.
     chunks: ChunkDecoder,
+    token: Option<String>,
 }
 
 impl Connection {
@@ -261,6 +270,9 @@ impl Connection {
         body: &[u8],
     ) -> std::io::Result<()> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\n");
+        if let Some(token) = &self.token {
+            head += &format!("Authorization: Bearer {token}\r\n");
+        }
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
         }

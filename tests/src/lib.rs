@@ -1,5 +1,6 @@
-//! What the tests share: a simulator of the engine with an oracle; real servers with a plain client, real etcds, and a
-//! proxy between them; and rules over what watchers received.
+//! What the tests share: a simulator of the engine with an oracle; real servers with a plain client, real etcds, a
+//! proxy between them, and two servers of which one forwards to the other; and rules over what watchers received.
+pub mod beside;
 pub mod certs;
 pub mod client;
 pub mod etcd;

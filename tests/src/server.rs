@@ -1,7 +1,8 @@
 //! A real server in a separate process: built, started on free ports, stopped by its id.
 //!
-//! The same tests run on every store: `REVCAST_TEST_STORE` is `embedded` (or unset), `etcd-3.4` or `etcd-3.5`. With
-//! etcd, each server has one of its own, unless its options name another. `REVCAST_STORAGE_MEDIA_TYPE` is passed on: the form
+//! The same tests run on every store: `REVCAST_TEST_STORE` is `embedded` (or unset), `etcd-3.4`, `etcd-3.5` or
+//! `beside`. With etcd, each server has one of its own, unless its options name another. `beside` is etcd 3.5 with a second server
+//! in front of it, to which the one under test forwards whatever it does not serve from its cache. `REVCAST_STORAGE_MEDIA_TYPE` is passed on: the form
 //! in which the servers store objects.
 
 use std::io::{BufRead, BufReader, Write};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::beside;
 use crate::client::Client;
 use crate::etcd::{Etcd, Options, Release};
 use crate::tls::Trust;
@@ -72,6 +74,8 @@ pub enum Store {
     Embedded,
     /// A real etcd.
     Etcd(Release),
+    /// A real etcd, with an upstream that writes into it.
+    Beside,
 }
 
 impl Store {
@@ -84,14 +88,24 @@ impl Store {
         let name = std::env::var_os("REVCAST_TEST_STORE").unwrap_or_default();
         let name = name.to_string_lossy();
         Self::named(&name).unwrap_or_else(|| {
-            panic!("REVCAST_TEST_STORE={name}: no such store; write embedded, etcd-3.4 or etcd-3.5")
+            panic!("REVCAST_TEST_STORE={name}: no such store; write embedded, etcd-3.4, etcd-3.5 or beside")
         })
+    }
+
+    /// As in `REVCAST_TEST_STORE`.
+    fn name(self) -> String {
+        match self {
+            Self::Embedded => "embedded".to_owned(),
+            Self::Etcd(release) => format!("etcd-{}", release.text()),
+            Self::Beside => "beside".to_owned(),
+        }
     }
 
     fn named(name: &str) -> Option<Self> {
         let of_name = |release: &Release| name.strip_prefix("etcd-") == Some(release.text());
         match name {
             "" | "embedded" => Some(Self::Embedded),
+            "beside" => Some(Self::Beside),
             _ => Release::ALL.into_iter().find(of_name).map(Self::Etcd),
         }
     }
@@ -101,11 +115,21 @@ impl Store {
 /// begin such a test with `if !embedded_only("why") { return }`.
 #[must_use]
 pub fn embedded_only(why: &str) -> bool {
-    let Store::Etcd(release) = Store::chosen() else { return true };
+    Store::chosen() == Store::Embedded || skipped(why)
+}
+
+/// The same for a test that has nothing to show beside an upstream.
+#[must_use]
+pub fn not_beside(why: &str) -> bool {
+    Store::chosen() != Store::Beside || skipped(why)
+}
+
+/// Says that a test is skipped. False.
+fn skipped(why: &str) -> bool {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
     // The reader of our output may have ended.
-    let _ = writeln!(std::io::stderr(), "!!! SKIPPED on etcd {}: {test}: {why}", release.text());
+    let _ = writeln!(std::io::stderr(), "!!! SKIPPED on {}: {test}: {why}", Store::chosen().name());
     false
 }
 
@@ -113,7 +137,9 @@ pub fn embedded_only(why: &str) -> bool {
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Its own store, if that is a process. After the server itself, so that it ends later.
+    /// What it forwards to, if that is its own. After the server itself, so that it ends later.
+    upstream: Option<Box<Self>>,
+    /// Its own store, if that is a process. It ends last.
     etcd: Option<Etcd>,
     /// `127.0.0.1:PORT`.
     pub address: String,
@@ -121,6 +147,8 @@ pub struct Server {
     pub admin: String,
     /// The authority that its clients trust, if they use TLS.
     trust: Option<Trust>,
+    /// With which its clients name themselves, if they do.
+    token: Option<String>,
     /// Its output at the start.
     pub greeting: Vec<String>,
 }
@@ -164,6 +192,13 @@ impl Server {
         server
     }
 
+    /// The same server for clients with a bearer token.
+    #[must_use]
+    pub fn for_bearers_of(mut self, token: &str) -> Self {
+        self.token = Some(token.to_owned());
+        self
+    }
+
     /// As [`Server::start`], without waiting until it serves: it may never do so.
     ///
     /// # Panics
@@ -199,17 +234,24 @@ impl Server {
         let given = |name: &str| options.iter().any(|option| option.split('=').next() == Some(name));
         let etcd = match Store::chosen() {
             Store::Embedded => None,
-            Store::Etcd(_) if given("--etcd-endpoints") => None,
-            Store::Etcd(release) => {
-                assert!(!given("--data-dir"), "--data-dir is the embedded store's: ask embedded_only first");
-                Some(Etcd::start(release, Options::default()))
-            }
+            Store::Etcd(_) | Store::Beside if given("--etcd-endpoints") => None,
+            Store::Etcd(release) => Some(release),
+            Store::Beside => Some(beside::RELEASE),
         };
+        let etcd = etcd.map(|release| {
+            assert!(!given("--data-dir"), "--data-dir is the embedded store's: ask embedded_only first");
+            Etcd::start(release, Options::default())
+        });
         let endpoint = etcd.as_ref().map(|etcd| ["--etcd-endpoints".to_owned(), etcd.endpoint()]);
+        let upstream = etcd.as_ref().filter(|_| Store::chosen() == Store::Beside);
+        let upstream = upstream.map(|etcd| Box::new(beside::upstream(etcd, options)));
+        let forwards =
+            upstream.as_ref().map(|it| ["--upstream".to_owned(), format!("http://{}", it.address)]);
         let mut child = command
             .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
             .args(["--allowed-hosts", HOSTS])
             .args(endpoint.iter().flatten())
+            .args(forwards.iter().flatten())
             .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -228,27 +270,40 @@ impl Server {
         }
         greeting.extend(lines.by_ref().take(4).map_while(Result::ok));
         let (address, admin) = addresses.expect("the loop ends with them");
-        Self { child, etcd, address, admin, trust: None, greeting }
+        Self { child, upstream, etcd, address, admin, trust: None, token: None, greeting }
     }
 
     /// A client of it.
     #[must_use]
     pub fn client(&self) -> Client {
-        match &self.trust {
+        self.bearing(match &self.trust {
             None => Client::new(&self.address),
             Some(trust) => Client::over_tls(&self.address, trust),
-        }
+        })
     }
 
     /// A client of its admin address.
     #[must_use]
     pub fn admin_client(&self) -> Client {
-        Client::new(&self.admin)
+        self.bearing(Client::new(&self.admin))
+    }
+
+    fn bearing(&self, client: Client) -> Client {
+        match &self.token {
+            None => client,
+            Some(token) => client.bearing(token),
+        }
     }
 
     /// Its own etcd, if it has one.
     pub const fn etcd(&mut self) -> Option<&mut Etcd> {
         self.etcd.as_mut()
+    }
+
+    /// What it forwards to, if that is its own.
+    #[must_use]
+    pub fn upstream(&self) -> Option<&Self> {
+        self.upstream.as_deref()
     }
 
     /// Its process id.
@@ -448,12 +503,11 @@ mod tests {
 
     #[test]
     fn stores_have_names() {
-        assert_eq!(
-            (Store::named(""), Store::named("embedded")),
-            (Some(Store::Embedded), Some(Store::Embedded))
-        );
-        assert_eq!(Store::named("etcd-3.4"), Some(Store::Etcd(Release::V3_4)));
-        assert_eq!(Store::named("etcd-3.5"), Some(Store::Etcd(Release::V3_5)));
+        assert_eq!(Store::named(""), Some(Store::Embedded));
+        for store in [Store::Embedded, Store::Etcd(Release::V3_4), Store::Etcd(Release::V3_5), Store::Beside]
+        {
+            assert_eq!(Store::named(&store.name()), Some(store));
+        }
         for wrong in ["etcd", "etcd-", "etcd-3", "3.4", "Embedded"] {
             assert_eq!(Store::named(wrong), None, "{wrong}");
         }

