@@ -214,6 +214,24 @@ fn an_early_reply_is_passed_on() {
     pair.server.wait_for_metric("revcast_upstream_connections", 0);
 }
 
+/// An upstream that refuses a long body, and reads no more of it: its reply reaches the client although the rest cannot be sent.
+#[test]
+fn a_refusal_of_a_long_body_is_passed_on() {
+    let pair = Pair::new(&[]);
+    pair.upstream.on("/long", move |exchange| {
+        exchange.send(
+            "HTTP/1.1 413 Payload Too Large\r\nContent-Length: 8\r\nConnection: close\r\n\r\ntoo much",
+        )?;
+        exchange.raw().1.socket().shutdown(Shutdown::Both)?;
+        Ok(Next::Close)
+    });
+    let body = vec![b'x'; 4 << 20];
+    for _ in 0..20 {
+        let reply = pair.client().request("POST", "/long", &[], &body);
+        assert_eq!((reply.status, reply.text().as_str()), (413, "too much"));
+    }
+}
+
 /// A reply that begins while the body is still sent, and needs the rest of it.
 #[test]
 fn a_reply_may_begin_before_the_body_ends() {

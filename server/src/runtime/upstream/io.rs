@@ -1,6 +1,6 @@
 //! A connection to the upstream as bytes: TCP, or TLS over it.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -34,7 +34,7 @@ impl Stream {
         };
         read.map(|read| match read {
             // Not every server says goodbye in TLS.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
             read => read,
         })
     }
@@ -71,16 +71,30 @@ impl Stream {
 pub(in crate::runtime) struct HyperIo {
     stream: Stream,
     scratch: Box<[u8]>,
+    /// The upstream takes no more bytes. It may have answered before: hyper would not read that after an error, so what it writes
+    /// then is dropped, and what it reads says whether there is a reply.
+    is_deaf: bool,
 }
 
 impl HyperIo {
     pub(in crate::runtime) fn new(stream: Stream) -> Self {
-        Self { stream, scratch: vec![0; READ_BYTES].into() }
+        Self { stream, scratch: vec![0; READ_BYTES].into(), is_deaf: false }
     }
 
     /// The stream, after an upgrade.
     pub(in crate::runtime) fn into_stream(self) -> Stream {
         self.stream
+    }
+
+    /// The result of a write; `dropped` if the upstream takes no bytes any more.
+    fn unless_deaf<T>(&mut self, written: io::Result<T>, dropped: T) -> io::Result<T> {
+        match written {
+            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                self.is_deaf = true;
+                Ok(dropped)
+            }
+            written => written,
+        }
     }
 }
 
@@ -90,7 +104,7 @@ impl hyper::rt::Read for HyperIo {
         cx: &mut Context<'_>,
         mut buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { stream, scratch } = self.get_mut();
+        let Self { stream, scratch, is_deaf: _ } = self.get_mut();
         let most = buf.remaining().min(scratch.len());
         let read = ready!(stream.poll_read(cx, &mut scratch[..most]))?;
         buf.put_slice(&scratch[..read]);
@@ -100,11 +114,21 @@ impl hyper::rt::Read for HyperIo {
 
 impl hyper::rt::Write for HyperIo {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.get_mut().stream.poll_write(cx, bytes)
+        let io = self.get_mut();
+        if io.is_deaf {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let written = ready!(io.stream.poll_write(cx, bytes));
+        Poll::Ready(io.unless_deaf(written, bytes.len()))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.get_mut().stream.poll_flush(cx)
+        let io = self.get_mut();
+        if io.is_deaf {
+            return Poll::Ready(Ok(()));
+        }
+        let flushed = ready!(io.stream.poll_flush(cx));
+        Poll::Ready(io.unless_deaf(flushed, ()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
