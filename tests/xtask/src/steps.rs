@@ -50,6 +50,21 @@ const ON_A_STORE: &[&str] = &[
     "protocol",
 ];
 
+/// Those of them that write most, and a client that is not ours, which speaks TLS there.
+const BESIDE_AN_UPSTREAM: &[&str] = &[
+    "test",
+    "--workspace",
+    "--no-fail-fast",
+    "--test",
+    "conformance",
+    "--test",
+    "kube_rs",
+    "--test",
+    "kubectl",
+    "--test",
+    "protocol",
+];
+
 /// What `cargo xtask etcd-suite` runs, by the names of the steps.
 pub(crate) const ETCD_SUITE: [&str; 4] = ["release", "etcd", "etcd-3.4", "etcd-3.5"];
 
@@ -138,6 +153,14 @@ pub(crate) const STEPS: &[Step] = &[
         purpose: "the end-to-end tests again, on etcd 3.5",
         arguments: ON_A_STORE,
         environment: &[("REVCAST_TEST_STORE", "etcd-3.5"), FOUR_AT_ONCE],
+        proof: Proof::Programs,
+        ..PLAIN
+    },
+    Step {
+        name: "beside",
+        purpose: "the end-to-end tests again, on a server that only reads etcd and forwards the rest to one that writes",
+        arguments: BESIDE_AN_UPSTREAM,
+        environment: &[("REVCAST_TEST_STORE", "beside"), FOUR_AT_ONCE],
         proof: Proof::Programs,
         ..PLAIN
     },
