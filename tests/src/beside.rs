@@ -14,16 +14,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::certs::{Authority, Identity};
-use crate::etcd::{Access, Account, Control, Etcd, Options, Release};
+use crate::etcd::{Access, Account, Control, Etcd, Options};
 use crate::server::{Scratch, Server};
+use crate::shared_options::{RELEASE, shared};
 use crate::tls::Trust;
-
-/// The etcd of both servers.
-pub(crate) const RELEASE: Release = Release::V3_5;
-
-/// Options of the front that say what is served, or how it is stored: the upstream gets them, too.
-const SHARED: [&str; 5] =
-    ["--resource", "--storage-media-type", "--kubernetes-version", "--event-ttl", "--ring-events"];
 
 /// Whose requests the clients send, at both servers.
 const USER: &str = "jane";
@@ -48,29 +42,6 @@ paths = ["*"]
 
 /// How long the last lines of an audit log may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// An upstream in plain HTTP, without users, over this etcd.
-pub(crate) fn upstream(etcd: &Etcd, options: &[&str]) -> Server {
-    let endpoint = etcd.endpoint();
-    let own = ["--etcd-endpoints", &endpoint, "--shards", "1"];
-    Server::start(&[&own[..], &shared(options)].concat())
-}
-
-/// Those of the options that both servers have.
-fn shared<'o>(options: &[&'o str]) -> Vec<&'o str> {
-    let mut found = Vec::new();
-    let mut words = options.iter().copied();
-    while let Some(word) = words.next() {
-        let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
-        // Each option of the server has a value.
-        let more = if value.is_none() { words.next() } else { None };
-        if SHARED.contains(&name) {
-            found.push(word);
-            found.extend(more);
-        }
-    }
-    found
-}
 
 /// A front, its upstream, and the etcd of both.
 #[derive(Debug)]
@@ -246,16 +217,4 @@ impl Beside {
 
 fn is_write(entry: &Value) -> bool {
     matches!(entry["verb"].as_str(), Some("create" | "update" | "patch" | "delete" | "deletecollection"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shared;
-
-    #[test]
-    fn what_both_servers_are_told() {
-        let options =
-            ["--shards", "2", "--resource", "a", "--ring-events=1024", "--bookmark-interval", "--resource"];
-        assert_eq!(shared(&options), ["--resource", "a", "--ring-events=1024"]);
-    }
 }

@@ -8,6 +8,7 @@ pub mod history;
 pub mod port;
 pub mod proxy;
 pub mod server;
+mod shared_options;
 pub mod sim;
 pub mod tls;
 pub mod upstream;

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::beside;
 use crate::client::Client;
 use crate::etcd::{Etcd, Options, Release};
+use crate::shared_options::{self, shared};
 use crate::tls::Trust;
 
 /// The `Host` of test requests, unless the test is about it.
@@ -236,7 +236,7 @@ impl Server {
             Store::Embedded => None,
             Store::Etcd(_) | Store::Beside if given("--etcd-endpoints") => None,
             Store::Etcd(release) => Some(release),
-            Store::Beside => Some(beside::RELEASE),
+            Store::Beside => Some(shared_options::RELEASE),
         };
         let etcd = etcd.map(|release| {
             assert!(!given("--data-dir"), "--data-dir is the embedded store's: ask embedded_only first");
@@ -244,7 +244,7 @@ impl Server {
         });
         let endpoint = etcd.as_ref().map(|etcd| ["--etcd-endpoints".to_owned(), etcd.endpoint()]);
         let upstream = etcd.as_ref().filter(|_| Store::chosen() == Store::Beside);
-        let upstream = upstream.map(|etcd| Box::new(beside::upstream(etcd, options)));
+        let upstream = upstream.map(|etcd| Box::new(Self::upstream_of(etcd, options)));
         let forwards =
             upstream.as_ref().map(|it| ["--upstream".to_owned(), format!("http://{}", it.address)]);
         let mut child = command
@@ -271,6 +271,13 @@ impl Server {
         greeting.extend(lines.by_ref().take(4).map_while(Result::ok));
         let (address, admin) = addresses.expect("the loop ends with them");
         Self { child, upstream, etcd, address, admin, trust: None, token: None, greeting }
+    }
+
+    /// What a server with these options forwards to: in plain HTTP, without users, over the same etcd.
+    fn upstream_of(etcd: &Etcd, options: &[&str]) -> Self {
+        let endpoint = etcd.endpoint();
+        let own = ["--etcd-endpoints", &endpoint, "--shards", "1"];
+        Self::start(&[&own[..], &shared(options)].concat())
     }
 
     /// A client of it.
