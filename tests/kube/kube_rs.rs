@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a test talks to.
 enum Tested {
-    Alone(Server),
+    Alone(Box<Server>),
     Beside(Box<Beside>),
 }
 
@@ -47,7 +47,7 @@ impl Tested {
         if Store::chosen() == Store::Beside {
             Self::Beside(Box::new(Beside::start(options)))
         } else {
-            Self::Alone(Server::start(options))
+            Self::Alone(Box::new(Server::start(options)))
         }
     }
 
