@@ -33,7 +33,9 @@ fn at_once_they_are_many_and_then_kept() {
     pair.upstream.on("/wait", move |exchange| {
         waiting.fetch_add(1, Ordering::AcqRel);
         let since = Instant::now();
-        while waiting.load(Ordering::Acquire) % MANY != 0 && since.elapsed() < Duration::from_secs(10) {
+        while !waiting.load(Ordering::Acquire).is_multiple_of(MANY)
+            && since.elapsed() < Duration::from_secs(10)
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
         exchange.reply("200 OK", "")

@@ -26,7 +26,7 @@ use revcast_tests::upstream::Upstream;
 pub(crate) const CACHED: &str = "/api/v1/namespaces/t/configmaps";
 
 /// Bytes that never repeat within a piece, so that a lost, doubled or moved byte is found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pattern {
     at: u64,
 }
@@ -44,12 +44,6 @@ fn pattern() -> &'static [u8] {
         };
         (0..PATTERN_BYTES).map(next).collect()
     })
-}
-
-impl Default for Pattern {
-    fn default() -> Self {
-        Self { at: 0 }
-    }
 }
 
 impl Pattern {
