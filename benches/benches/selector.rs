@@ -5,7 +5,7 @@ mod support;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use revcast_engine::attributes::Attributes;
+use revcast_engine::attributes::{AttributeTexts, OwnAttributes};
 use revcast_engine::selector::{FieldSelector, LabelSelector, Selector};
 
 const LABELS: [(&str, &str, bool); 4] = [
@@ -22,7 +22,7 @@ fn labels(text: &str) -> Selector {
 fn matching(c: &mut Criterion) {
     let mut group = c.benchmark_group("selector/matches");
     let resource = support::pod();
-    let pair = |(key, value): (&str, &str)| (key.into(), value.into());
+    let pair = |(key, value): (&'static str, &'static str)| (key.into(), value.into());
     let eight = [
         ("app", "web"),
         ("tier", "front"),
@@ -34,19 +34,20 @@ fn matching(c: &mut Criterion) {
         ("zone", "eu-1"),
     ];
     let fields = ["pod-1", "default", "node-17", "Running"];
-    let attributes =
-        Attributes::new(eight.map(pair).into(), fields.iter().map(|&field| field.into()).collect());
+    let fields = fields.iter().map(|&field| field.into()).collect();
+    let attributes = OwnAttributes::new(&AttributeTexts::new(eight.map(pair).into(), fields));
+    let attributes = attributes.get();
     let everything = Selector::everything();
-    group.bench_function("everything", |b| b.iter(|| everything.matches(black_box(&attributes))));
+    group.bench_function("everything", |b| b.iter(|| everything.matches(black_box(attributes))));
     for (name, text, expected) in LABELS {
         let selector = labels(text);
-        assert_eq!(selector.matches(&attributes), expected, "{text}");
-        group.bench_function(name, |b| b.iter(|| black_box(&selector).matches(black_box(&attributes))));
+        assert_eq!(selector.matches(attributes), expected, "{text}");
+        group.bench_function(name, |b| b.iter(|| black_box(&selector).matches(black_box(attributes))));
     }
     let node = FieldSelector::parse("spec.nodeName=node-17", &resource).expect("it is valid");
     let selector = Selector::new(LabelSelector::default(), node);
-    assert!(selector.matches(&attributes));
-    group.bench_function("field", |b| b.iter(|| black_box(&selector).matches(black_box(&attributes))));
+    assert!(selector.matches(attributes));
+    group.bench_function("field", |b| b.iter(|| black_box(&selector).matches(black_box(attributes))));
 }
 
 fn parsing(c: &mut Criterion) {

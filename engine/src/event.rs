@@ -80,19 +80,6 @@ impl Event {
         }
     }
 
-    /// Makes the messages that are there ready to be shared. Bytes that were a vector ask for their count of owners when
-    /// they get a second one: now, rather than in the round of the first shard that takes the event.
-    pub(crate) fn share(&self) {
-        if let Some(now) = &self.now {
-            now.share();
-        }
-        let mut at = &self.made;
-        while let Some(made) = at.get() {
-            drop(made.message.get().cloned());
-            at = &made.next;
-        }
-    }
-
     /// The state now, or the last one.
     #[inline]
     fn state(&self) -> &Arc<Object> {

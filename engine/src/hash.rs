@@ -4,7 +4,7 @@
 //! cannot choose names that collide. Tests and instruction counts use a fixed seed, so that they repeat exactly.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 
 use siphasher::sip::SipHasher13;
 
@@ -40,3 +40,39 @@ impl BuildHasher for HashSeed {
 
 /// A map with a seed.
 pub(crate) type Map<K, V> = HashMap<K, V, HashSeed>;
+
+/// A map by texts, as bytes, with a seed.
+pub(crate) type TextMap<V> = HashMap<Box<[u8]>, V, TextSeed>;
+
+/// The seed of a map by texts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TextSeed(pub(crate) HashSeed);
+
+impl BuildHasher for TextSeed {
+    type Hasher = TextHasher;
+
+    #[inline]
+    fn build_hasher(&self) -> TextHasher {
+        TextHasher(self.0.build_hasher())
+    }
+}
+
+/// Hashes one text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TextHasher(SipHasher13);
+
+impl Hasher for TextHasher {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+    }
+
+    /// A slice writes its length first, for what may follow it: nothing does, and the hash of the bytes has their length in it.
+    #[inline]
+    fn write_usize(&mut self, _: usize) {}
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0.finish()
+    }
+}

@@ -3,8 +3,12 @@
 //! Its bytes are in the framing that most watches have, so that they are sent as they are; watches with another framing
 //! share the payload, which is a part of the same bytes.
 
-use bytes::{Buf as _, Bytes};
+use std::cell::Cell;
+use std::sync::Arc;
 
+use bytes::Bytes;
+
+use crate::attributes::{AttributeTexts, Table};
 use crate::framing::{Framing, HEAD_MAX, Head};
 
 /// What a message reports about its object.
@@ -23,7 +27,9 @@ pub enum MessageKind {
 /// The payload of one watch event, with the framing that it was made in.
 #[derive(Clone, Debug)]
 pub struct Message {
-    framed: Bytes,
+    bytes: Arc<[u8]>,
+    /// Bytes behind the message: the attributes of the object that it announces.
+    behind: u32,
     head: u8,
     tail: u8,
     /// It is the reason why a watch ends.
@@ -52,20 +58,43 @@ impl Message {
     /// The payload alone.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
-        &self.framed[usize::from(self.head)..self.framed.len() - usize::from(self.tail)]
+        let framed = self.framed();
+        &framed[usize::from(self.head)..framed.len() - usize::from(self.tail)]
     }
 
     /// [`Message::payload`], shared.
     #[must_use]
     pub fn shared_payload(&self) -> Bytes {
-        self.framed.slice(usize::from(self.head)..self.framed.len() - usize::from(self.tail))
+        let framed = self.shared();
+        framed.slice(usize::from(self.head)..framed.len() - usize::from(self.tail))
     }
 
     /// The payload in the framing that it was made in.
     #[must_use]
-    pub const fn framed(&self) -> &Bytes {
-        &self.framed
+    #[inline]
+    pub fn framed(&self) -> &[u8] {
+        &self.bytes[..self.bytes.len() - self.behind as usize]
     }
+
+    /// [`Message::framed`], shared.
+    #[must_use]
+    pub fn shared(&self) -> Bytes {
+        Bytes::from_owner(Arc::clone(&self.bytes)).slice(..self.framed().len())
+    }
+
+    /// The message, and what is behind it.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// A buffer up to this size is kept for the next draft.
+const SPARE_MAX: usize = 64 << 10;
+
+thread_local! {
+    /// The buffer of this thread's last draft: a message is a copy of exactly its bytes.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// A message under construction.
@@ -78,7 +107,8 @@ pub(crate) struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     pub(crate) fn new(framing: &'a Framing, capacity: usize) -> Self {
-        let mut bytes = Vec::with_capacity(HEAD_MAX + capacity + framing.tail.len());
+        let mut bytes = SPARE.take();
+        bytes.reserve(HEAD_MAX + capacity + framing.tail.len());
         bytes.extend_from_slice(&[0; HEAD_MAX]);
         Self { framing, bytes }
     }
@@ -93,16 +123,53 @@ impl<'a> Draft<'a> {
         self.bytes.len() - HEAD_MAX
     }
 
-    pub(crate) fn finish(mut self) -> Message {
+    /// The payload so far.
+    pub(crate) fn written(&self) -> &[u8] {
+        &self.bytes[HEAD_MAX..]
+    }
+
+    /// What goes behind the message for its object to have these attributes. The payload is complete; `place` returns where a text
+    /// may stand in it. `None`: the message is too large.
+    pub(crate) fn behind(
+        &self,
+        texts: &AttributeTexts<'_>,
+        place: impl Fn(&str) -> Option<usize>,
+    ) -> Option<(Vec<u8>, Table)> {
+        let head = (self.framing.head)(self.len(), &mut [0; HEAD_MAX]);
+        let mut behind = Vec::new();
+        let table = texts.push(&mut behind, head + self.len() + self.framing.tail.len(), |text| {
+            let at = place(text)?;
+            let stands = self.written().get(at..)?.starts_with(text.as_bytes());
+            stands.then_some(head + at)
+        });
+        u32::try_from(behind.len()).ok()?;
+        Some((behind, table?))
+    }
+
+    pub(crate) fn finish(self) -> Message {
+        self.finish_with(&[])
+    }
+
+    /// The message, with these bytes behind it.
+    pub(crate) fn finish_with(mut self, behind: &[u8]) -> Message {
         let mut head: Head = [0; HEAD_MAX];
         let len = (self.framing.head)(self.len(), &mut head);
         self.bytes[..HEAD_MAX].copy_from_slice(&head);
         self.bytes.extend_from_slice(self.framing.tail);
-        self.bytes.shrink_to_fit();
-        let mut framed = Bytes::from(self.bytes);
-        framed.advance(HEAD_MAX - len);
+        self.bytes.extend_from_slice(behind);
         let small = |len: usize| u8::try_from(len).expect("a framing adds a few bytes");
-        Message { framed, head: small(len), tail: small(self.framing.tail.len()), ends: false }
+        let message = Message {
+            bytes: Arc::from(&self.bytes[HEAD_MAX - len..]),
+            behind: u32::try_from(behind.len()).expect("attributes are counted in 32 bits"),
+            head: small(len),
+            tail: small(self.framing.tail.len()),
+            ends: false,
+        };
+        if self.bytes.capacity() <= SPARE_MAX {
+            self.bytes.clear();
+            SPARE.set(self.bytes);
+        }
+        message
     }
 }
 
@@ -115,8 +182,8 @@ mod tests {
     #[test]
     fn a_message_is_its_payload_and_what_stands_around_it() {
         let made = |framing| Message::new(framing, 3, |out| out.extend_from_slice(b"an event\n"));
-        assert_eq!(&made(&COUNTED).framed()[..], b"9:an event\n;");
-        assert_eq!(&made(&BARE).framed()[..], b"an event\n");
+        assert_eq!(made(&COUNTED).framed(), b"9:an event\n;");
+        assert_eq!(made(&BARE).framed(), b"an event\n");
         for framing in [&COUNTED, &BARE] {
             assert_eq!(made(framing).payload(), b"an event\n");
             assert_eq!(made(framing).shared_payload(), made(framing).payload());

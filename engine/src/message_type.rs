@@ -3,18 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::attributes::Attributes;
+use crate::attributes::AttributeTexts;
 
 /// What the messages of a resource's values are: how they are read. Implemented outside the engine.
 ///
 /// It must be deterministic: a message of a watch that was sent by half is made again, and must come out the same.
 pub trait MessageType: Send + Sync + fmt::Debug {
-    /// Reads a message that a store holds: what selectors see of it. What this accepts, [`MessageType::push_members`] can
+    /// Reads a message that a store holds, with its revision: what selectors see of it. Texts that stand in the message are best
+    /// borrowed from there: then an object keeps no copy of them. What this accepts, [`MessageType::push_members`] can
     /// show.
     ///
     /// # Errors
     /// Why it cannot be shown.
-    fn read(&self, message: &[u8]) -> Result<Attributes, String>;
+    fn read<'a>(&'a self, message: &'a [u8]) -> Result<AttributeTexts<'a>, String>;
 
     /// A stored message with what readers fill in where its writer left it out; `None`: nothing is missing. It is read, kept and
     /// shown in its place. Any bytes give an answer.

@@ -103,12 +103,11 @@ impl fmt::Debug for Unreadable {
 pub struct Object {
     key: Key,
     revision: Revision,
-    attributes: Attributes,
     kept: Result<Kept, Box<Unreadable>>,
 }
 
 // There is one for each object in the index and each event in the ring.
-const _: () = assert!(size_of::<Object>() <= 152);
+const _: () = assert!(size_of::<Object>() <= 112);
 
 impl Object {
     /// The state that `value` makes of a key that held `before`; its message, if it has one, is made in the framing of its
@@ -126,11 +125,11 @@ impl Object {
         let known = before.is_some_and(|before| before.kept.is_ok());
         let kind = if known { MessageKind::Modified } else { MessageKind::Added };
         match decoder.decode(framings, resource, value, revision, kind) {
-            Ok((kept, attributes)) => Self { key, revision, attributes, kept: Ok(kept) },
+            Ok(kept) => Self { key, revision, kept: Ok(kept) },
             Err(error) => {
                 let since = before.and_then(Self::unreadable).map_or(revision, Unreadable::since);
                 let why = Unreadable::new(framings.json, resource, key.path(), value.clone(), since, error);
-                Self { key, revision, attributes: Attributes::default(), kept: Err(Box::new(why)) }
+                Self { key, revision, kept: Err(Box::new(why)) }
             }
         }
     }
@@ -175,8 +174,9 @@ impl Object {
 
     /// Labels and selectable fields.
     #[must_use]
-    pub const fn attributes(&self) -> &Attributes {
-        &self.attributes
+    #[inline]
+    pub fn attributes(&self) -> Attributes<'_> {
+        self.kept.as_ref().map(Kept::attributes).unwrap_or_default()
     }
 
     /// The value as it is kept.
@@ -204,16 +204,17 @@ impl Object {
     #[inline]
     pub(crate) fn is_selected(&self, selector: &Selector) -> bool {
         match &self.kept {
-            Ok(Kept::Json(_) | Kept::Protobuf(_)) => selector.matches(&self.attributes),
-            Ok(Kept::Opaque(_)) => self.is_selected_bare(selector),
+            Ok(Kept::Json(announced)) => selector.matches(announced.attributes()),
+            Ok(Kept::Protobuf(announced)) => selector.matches(announced.attributes()),
+            Ok(Kept::Opaque(_)) => Self::is_selected_bare(selector),
             Err(_) => false,
         }
     }
 
     // Apart, so that the question is a small one for objects that have attributes.
     #[inline(never)]
-    fn is_selected_bare(&self, selector: &Selector) -> bool {
-        selector.required().next().is_none() && selector.matches(&self.attributes)
+    fn is_selected_bare(selector: &Selector) -> bool {
+        selector.required().next().is_none() && selector.matches(Attributes::default())
     }
 
     /// Bytes that this state keeps alive.
@@ -272,16 +273,6 @@ impl Object {
         match &self.kept {
             Ok(Kept::Json(_) | Kept::Protobuf(_)) | Err(_) => 1,
             Ok(Kept::Opaque(_)) => 0,
-        }
-    }
-
-    /// Makes what it keeps ready to be shared: asks for its count of owners now, not with the first clone.
-    pub(crate) fn share(&self) {
-        match &self.kept {
-            Ok(Kept::Json(announced)) => drop(announced.own().clone()),
-            Ok(Kept::Protobuf(announced)) => drop(announced.own().clone()),
-            Ok(Kept::Opaque(bytes)) => drop(bytes.clone()),
-            Err(why) => drop(why.message.clone()),
         }
     }
 }

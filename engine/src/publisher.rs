@@ -633,7 +633,6 @@ impl Publisher {
             let name = MessageName { kind: MessageKind::Deleted, encoding, first: false };
             event.message(name, &*self.feed.encoder, &self.feed.messages_made);
         }
-        event.share();
         let unreadable = event.refusal().is_some();
         self.staged.push(event);
         unreadable

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use revcast_engine::attributes::Attributes;
+use revcast_engine::attributes::AttributeTexts;
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::codec::protobuf;
 use revcast_engine::encoding::{Encode, Encoding, Failure, View, json};
@@ -25,8 +25,8 @@ const MAPS: ResourceId = ResourceId::new(0);
 struct Nothing;
 
 impl MessageType for Nothing {
-    fn read(&self, _: &[u8]) -> Result<Attributes, String> {
-        Ok(Attributes::default())
+    fn read<'a>(&'a self, _: &'a [u8]) -> Result<AttributeTexts<'a>, String> {
+        Ok(AttributeTexts::default())
     }
 
     fn push_members(&self, _: &mut Vec<u8>, _: &[u8]) {}

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 
 use super::DecodeError;
+use crate::attributes::{AttributeTexts, Attributes, Table};
 use crate::framing::Framing;
 use crate::message::{Draft, Message, MessageKind};
 
@@ -17,17 +18,19 @@ pub(crate) struct Announced<T> {
     /// Where the object begins in the payload, and how many bytes follow it.
     start: u32,
     after: u8,
+    table: Table,
     pub(super) of: T,
     /// The message that adds it, when its own is another: see [`Announced::added`].
     added: OnceLock<Box<Message>>,
 }
 
 impl<T> Announced<T> {
-    /// The message in a draft, of which the object is this part.
+    /// The message in a draft, of which the object is this part, with what [`behind`] returned for it.
     pub(super) fn new(
         draft: Draft<'_>,
         kind: MessageKind,
         object: Range<usize>,
+        (behind, table): (Vec<u8>, Table),
         of: T,
     ) -> Result<Self, DecodeError> {
         let too_large = DecodeError::TooLarge(object.len());
@@ -37,7 +40,13 @@ impl<T> Announced<T> {
         else {
             return Err(too_large);
         };
-        Ok(Self { message: draft.finish(), kind, start, after, of, added: OnceLock::new() })
+        let message = draft.finish_with(&behind);
+        Ok(Self { message, kind, start, after, table, of, added: OnceLock::new() })
+    }
+
+    #[inline]
+    pub(crate) fn attributes(&self) -> Attributes<'_> {
+        self.table.of(self.message.bytes())
     }
 
     pub(super) fn object(&self) -> &[u8] {
@@ -73,4 +82,13 @@ impl<T> Announced<T> {
             })
         })
     }
+}
+
+/// What goes behind the message in a draft, whose object is complete: see [`Draft::behind`].
+pub(super) fn behind(
+    draft: &Draft<'_>,
+    texts: &AttributeTexts<'_>,
+    place: impl Fn(&str) -> Option<usize>,
+) -> Result<(Vec<u8>, Table), DecodeError> {
+    draft.behind(texts, place).ok_or_else(|| DecodeError::TooLarge(draft.len()))
 }

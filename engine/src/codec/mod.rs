@@ -80,6 +80,18 @@ pub(crate) enum Kept {
     Opaque(Bytes),
 }
 
+impl Kept {
+    /// Labels and selectable fields.
+    #[inline]
+    pub(crate) fn attributes(&self) -> Attributes<'_> {
+        match self {
+            Self::Json(announced) => announced.attributes(),
+            Self::Protobuf(announced) => announced.attributes(),
+            Self::Opaque(_) => Attributes::default(),
+        }
+    }
+}
+
 /// The decoders of all codecs, for one value after another: their buffers are reused. One per publisher.
 #[derive(Debug)]
 pub struct Decoder {
@@ -99,7 +111,7 @@ impl Decoder {
         Self { json: json::Decoder::new() }
     }
 
-    /// What is kept of a value that `revision` wrote, and its attributes. A codec whose values are kept within a message has
+    /// What is kept of a value that `revision` wrote. A codec whose values are kept within a message has
     /// it made in the framing of its encoding, of this kind.
     pub(crate) fn decode(
         &mut self,
@@ -108,7 +120,7 @@ impl Decoder {
         value: &Bytes,
         revision: Revision,
         kind: MessageKind,
-    ) -> Result<(Kept, Attributes), DecodeError> {
+    ) -> Result<Kept, DecodeError> {
         let own = self.decode_own(framings, resource, value, revision, kind);
         match converted(resource, own.as_ref().err(), value) {
             Some(value) => self.decode_own(framings, resource, &value.into(), revision, kind),
@@ -123,22 +135,16 @@ impl Decoder {
         value: &Bytes,
         revision: Revision,
         kind: MessageKind,
-    ) -> Result<(Kept, Attributes), DecodeError> {
+    ) -> Result<Kept, DecodeError> {
         match resource.codec {
             Codec::Kubernetes => match message_type(resource, value) {
                 Some(of) => {
                     let framing = framings.protobuf;
-                    let (announced, attributes) =
-                        protobuf::announce(framing, resource, of, value, revision, kind)?;
-                    Ok((Kept::Protobuf(announced), attributes))
+                    protobuf::announce(framing, resource, of, value, revision, kind).map(Kept::Protobuf)
                 }
-                None => {
-                    let (announced, attributes) =
-                        self.json.announce(framings.json, resource, value, revision, kind)?;
-                    Ok((Kept::Json(announced), attributes))
-                }
+                None => self.json.announce(framings.json, resource, value, revision, kind).map(Kept::Json),
             },
-            Codec::Opaque => Ok((Kept::Opaque(value.clone()), Attributes::default())),
+            Codec::Opaque => Ok(Kept::Opaque(value.clone())),
         }
     }
 }
@@ -159,6 +165,7 @@ fn message_type<'r>(resource: &'r Resource, value: &[u8]) -> Option<&'r SharedTy
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attributes::{AttributeTexts, OwnAttributes};
     use crate::framing::BARE;
     use crate::other_versions::{OtherVersions, SharedVersions};
 
@@ -185,11 +192,12 @@ mod tests {
             Decoder::new().decode(framings, resource, &value, Revision::new(7), MessageKind::Added)
         };
         assert!(matches!(read(&plain, old), Err(DecodeError::OtherVersion { .. })));
-        let Ok((Kept::Json(kept), attributes)) = read(&versioned, old) else { panic!("it is kept as JSON") };
+        let Ok(Kept::Json(kept)) = read(&versioned, old) else { panic!("it is kept as JSON") };
         let shown =
             r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"7","labels":{"a":"b"}}}"#;
         assert_eq!(String::from_utf8_lossy(kept.json().text()), shown);
-        assert_eq!(attributes, Attributes::new(vec![("a".into(), "b".into())], vec!["".into(), "".into()]));
+        let texts = AttributeTexts::new(vec![("a".into(), "b".into())], vec!["".into(), "".into()]);
+        assert_eq!(kept.attributes(), OwnAttributes::new(&texts).get());
         let Err(error) = read(&versioned, strange) else { panic!("it is unreadable") };
         assert!(error.to_string().contains("is of type v9 ConfigMap"), "{error}");
     }

@@ -98,7 +98,7 @@ fn an_unreadable_value_is_an_object_that_says_so() {
     let line = format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n");
     let framed = format!("{}:{line};", line.len());
     let refusal = object.refusal().expect("it has one");
-    assert_eq!((&refusal.framed()[..], refusal.payload()), (framed.as_bytes(), line.as_bytes()));
+    assert_eq!((refusal.framed(), refusal.payload()), (framed.as_bytes(), line.as_bytes()));
     assert_eq!(object.weight(), framed.len() + BAD.len());
     assert_eq!(snapshot.bytes(), object.weight() as u64);
     assert!(object.message(Encoding::Json, MessageKind::Added).is_none() && object.value().json().is_none());
@@ -145,7 +145,7 @@ fn an_opaque_value_is_kept_as_it_is() {
     assert_eq!((value.codec(), value.bytes()), (Codec::Opaque, &stored[..]));
     assert_eq!(value.bytes().as_ptr(), stored.as_ptr(), "it is shared, not copied");
     assert!(object.unreadable().is_none() && value.json().is_none() && object.refusal().is_none());
-    assert_eq!((object.attributes().labels().len(), object.revision()), (0, Revision::new(1)));
+    assert_eq!((object.attributes().labels_len(), object.revision()), (0, Revision::new(1)));
     // What selects everything selects it; what requires anything does not.
     let selects = |labels: &str, fields: &str| {
         let resource = Resource::new("v1", "Blob", true, vec![]);

@@ -87,9 +87,9 @@ impl FieldSelector {
 
     /// Whether an object with these attributes meets every term. Allocates nothing.
     #[must_use]
-    pub fn matches(&self, attributes: &Attributes) -> bool {
+    pub fn matches(&self, attributes: Attributes<'_>) -> bool {
         self.terms.iter().all(|term| {
-            let equal = attributes.field(term.field) == &*term.value;
+            let equal = attributes.field(term.field) == term.value.as_bytes();
             equal == (term.operator == Operator::Equal)
         })
     }
@@ -216,7 +216,7 @@ fn resolve(label: &str, resource: &Resource) -> Result<FieldId, SelectorError> {
 mod tests {
     use super::super::{REQUIREMENTS_MAX, SelectorError, TEXT_BYTES_MAX};
     use super::FieldSelector;
-    use crate::attributes::Attributes;
+    use crate::attributes::{AttributeTexts, OwnAttributes};
     use crate::resource::{Field, FieldId, Resource};
 
     fn config_maps() -> Resource {
@@ -242,8 +242,9 @@ mod tests {
         FieldSelector::parse(text, resource).expect_err(text).to_string()
     }
 
-    fn valued(fields: &[&str]) -> Attributes {
-        Attributes::new(Vec::new(), fields.iter().map(|&value| value.into()).collect())
+    fn valued(fields: &[&str]) -> OwnAttributes {
+        let fields = fields.iter().map(|&value| value.into()).collect();
+        OwnAttributes::new(&AttributeTexts::new(Vec::new(), fields))
     }
 
     #[test]
@@ -300,10 +301,10 @@ mod tests {
             "nothing!=",
         ];
         for text in yes {
-            assert!(parse(text, &pods()).matches(&pod), "{text}");
+            assert!(parse(text, &pods()).matches(pod.get()), "{text}");
         }
         for text in no {
-            assert!(!parse(text, &pods()).matches(&pod), "{text}");
+            assert!(!parse(text, &pods()).matches(pod.get()), "{text}");
         }
     }
 
@@ -361,7 +362,11 @@ mod tests {
             ("metadata.name=admin,metadata.namespace=", true, false),
         ] {
             let selector = parse(text, &roles);
-            assert_eq!((selector.matches(&role), selector.is_everything()), (selected, everything), "{text}");
+            assert_eq!(
+                (selector.matches(role.get()), selector.is_everything()),
+                (selected, everything),
+                "{text}"
+            );
         }
         let planets = Resource::new("example.com/v1", "Planet", false, Vec::new()).listing_fields();
         assert_eq!(error("metadata.namespace=", &planets), "field label not supported: metadata.namespace");

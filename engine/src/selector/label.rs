@@ -104,8 +104,10 @@ impl LabelSelector {
 
     /// Whether an object with these attributes meets every requirement. Allocates nothing.
     #[must_use]
-    pub fn matches(&self, attributes: &Attributes) -> bool {
-        self.requirements.iter().all(|required| required.condition.admits(attributes.label(&required.key)))
+    pub fn matches(&self, attributes: Attributes<'_>) -> bool {
+        self.requirements
+            .iter()
+            .all(|required| required.condition.admits(attributes.label(required.key.as_bytes())))
     }
 
     /// The requirements in the words of Kubernetes' API: key, operator, and values. Those that compare integers have no operator
@@ -136,7 +138,7 @@ impl LabelSelector {
 }
 
 impl Condition {
-    fn admits(&self, value: Option<&str>) -> bool {
+    fn admits(&self, value: Option<&[u8]>) -> bool {
         match self {
             Self::In(values) => value.is_some_and(|value| has(values, value)),
             Self::NotIn(values) => value.is_none_or(|value| !has(values, value)),
@@ -148,13 +150,13 @@ impl Condition {
     }
 }
 
-fn has(values: &[Box<str>], value: &str) -> bool {
-    values.binary_search_by(|candidate| (**candidate).cmp(value)).is_ok()
+fn has(values: &[Box<str>], value: &[u8]) -> bool {
+    values.binary_search_by(|candidate| candidate.as_bytes().cmp(value)).is_ok()
 }
 
 /// A decimal 64-bit integer, with or without a sign.
-fn integer(value: Option<&str>) -> Option<i64> {
-    value?.parse().ok()
+fn integer(value: Option<&[u8]>) -> Option<i64> {
+    std::str::from_utf8(value?).ok()?.parse().ok()
 }
 
 fn malformed(message: String) -> Result<LabelSelector, SelectorError> {
@@ -291,7 +293,7 @@ fn checked_bound(key: &str, value: &str) -> Result<i64, String> {
             quoted(value)
         )
     };
-    let bound = integer(Some(value)).ok_or_else(not_an_integer);
+    let bound = integer(Some(value.as_bytes())).ok_or_else(not_an_integer);
     let faults = bound.as_ref().err().cloned().into_iter().chain(faulty_value(key, 0, value));
     all_of(&faults.collect::<Vec<_>>())?;
     bound
@@ -318,7 +320,7 @@ mod tests {
 
     use super::super::{REQUIREMENTS_MAX, SelectorError, TEXT_BYTES_MAX};
     use super::LabelSelector;
-    use crate::attributes::Attributes;
+    use crate::attributes::{AttributeTexts, OwnAttributes};
 
     fn parse(text: &str) -> LabelSelector {
         LabelSelector::parse(text).unwrap_or_else(|error| panic!("{text:?} is a selector: {error}"))
@@ -328,8 +330,9 @@ mod tests {
         LabelSelector::parse(text).expect_err(text).to_string()
     }
 
-    fn labelled(labels: &[(&str, &str)]) -> Attributes {
-        Attributes::new(labels.iter().map(|&(k, v)| (k.into(), v.into())).collect(), Vec::new())
+    fn labelled(labels: &[(&'static str, &'static str)]) -> OwnAttributes {
+        let labels = labels.iter().map(|&(k, v)| (k.into(), v.into())).collect();
+        OwnAttributes::new(&AttributeTexts::new(labels, Vec::new()))
     }
 
     #[test]
@@ -412,14 +415,14 @@ mod tests {
             "app=Web",
         ];
         for text in yes {
-            assert!(parse(text).matches(&object), "{text}");
+            assert!(parse(text).matches(object.get()), "{text}");
         }
         for text in no {
-            assert!(!parse(text).matches(&object), "{text}");
+            assert!(!parse(text).matches(object.get()), "{text}");
         }
         let below_zero = labelled(&[("n", "-9223372036854775808")]);
-        assert!(parse("n<0").matches(&below_zero) && !parse("n>0").matches(&below_zero));
-        assert!(!parse("n<9223372036854775807").matches(&labelled(&[("n", "9223372036854775807")])));
+        assert!(parse("n<0").matches(below_zero.get()) && !parse("n>0").matches(below_zero.get()));
+        assert!(!parse("n<9223372036854775807").matches(labelled(&[("n", "9223372036854775807")]).get()));
     }
 
     #[test]

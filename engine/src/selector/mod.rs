@@ -69,8 +69,10 @@ impl Selector {
     ///
     /// Paid once per class and event: comparisons only, a search per requirement, no allocation.
     #[must_use]
-    pub fn matches(&self, attributes: &Attributes) -> bool {
-        self.fields.matches(attributes) && self.labels.matches(attributes)
+    #[inline]
+    pub fn matches(&self, attributes: Attributes<'_>) -> bool {
+        (self.fields.is_everything() || self.fields.matches(attributes))
+            && (self.labels.is_everything() || self.labels.matches(attributes))
     }
 
     /// What every selected object has, one for each requirement that says so: an index may file this selector under any of

@@ -9,7 +9,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::{FieldSelector, LabelSelector, Required, Selector};
-use crate::attributes::Attributes;
+use crate::attributes::{AttributeTexts, OwnAttributes};
 use crate::resource::{Field, FieldId, Resource};
 
 struct XorShift(u64);
@@ -166,9 +166,10 @@ fn random_labels(random: &mut XorShift) -> Labels {
         .collect()
 }
 
-fn attributes(labels: &Labels, fields: &[String]) -> Attributes {
+fn attributes(labels: &Labels, fields: &[String]) -> OwnAttributes {
     let labels = labels.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into())).collect();
-    Attributes::new(labels, fields.iter().map(|v| v.as_str().into()).collect())
+    let fields = fields.iter().map(|v| v.as_str().into()).collect();
+    OwnAttributes::new(&AttributeTexts::new(labels, fields))
 }
 
 /// A requirement in a random spelling.
@@ -247,15 +248,16 @@ fn label_selectors_select_what_the_reference_selects() {
             let labels = random_labels(random);
             let object = attributes(&labels, &[]);
             let expected = reference_matches(&terms, &labels);
-            assert_eq!(selector.matches(&object), expected, "seed {seed}: {text:?} on {labels:?}");
+            assert_eq!(selector.matches(object.get()), expected, "seed {seed}: {text:?} on {labels:?}");
             if expected {
                 selected += 1;
                 for required in selector.required() {
                     let met = match required {
-                        Required::Label(key, values) => {
-                            object.label(key).is_some_and(|has| values.iter().any(|value| **value == *has))
-                        }
-                        Required::Key(key) => object.label(key).is_some(),
+                        Required::Label(key, values) => object
+                            .get()
+                            .label(key.as_bytes())
+                            .is_some_and(|has| values.iter().any(|value| value.as_bytes() == has)),
+                        Required::Key(key) => object.get().label(key.as_bytes()).is_some(),
                         Required::Field(..) => false,
                     };
                     assert!(met, "seed {seed}: {required:?} of {text:?} on {labels:?}");
@@ -287,7 +289,7 @@ fn label_selectors_are_accepted_where_the_reference_accepts() {
             let labels = random_labels(random);
             let expected = reference_matches(&terms, &labels);
             assert_eq!(
-                parsed.matches(&attributes(&labels, &[])),
+                parsed.matches(attributes(&labels, &[]).get()),
                 expected,
                 "seed {seed}: {text:?} on {labels:?}"
             );
@@ -331,17 +333,17 @@ fn field_selectors_select_what_the_reference_selects() {
             object[3] = object[2].clone();
             let attributes = attributes(&Vec::new(), &object);
             let expected = terms.iter().all(|&(field, equal, value)| (object[field] == value) == equal);
-            assert_eq!(selector.matches(&attributes), expected, "seed {seed}: {text:?} on {object:?}");
+            assert_eq!(selector.matches(attributes.get()), expected, "seed {seed}: {text:?} on {object:?}");
             let in_scope = name.as_ref().is_none_or(|name| *name == object[0]);
             assert_eq!(
-                in_scope && narrowed.matches(&attributes),
+                in_scope && narrowed.matches(attributes.get()),
                 expected,
                 "seed {seed}: {text:?} on {object:?}, narrowed to {name:?}"
             );
             if expected {
                 selected += 1;
                 let met = selector.required().all(|required| match required {
-                    Required::Field(id, value) => attributes.field(id) == value,
+                    Required::Field(id, value) => attributes.get().field(id) == value.as_bytes(),
                     Required::Label(..) | Required::Key(_) => false,
                 });
                 assert!(met, "seed {seed}: {text:?} on {object:?}");
@@ -387,11 +389,13 @@ fn both_parts_must_match() {
     let object = |app: &str, name: &str| {
         attributes(&vec![("app".to_owned(), app.to_owned())], &[name.to_owned(), "ns".to_owned()])
     };
-    assert!(selector.matches(&object("web", "a")));
-    assert!(!selector.matches(&object("web", "b")));
-    assert!(!selector.matches(&object("db", "a")));
+    assert!(selector.matches(object("web", "a").get()));
+    assert!(!selector.matches(object("web", "b").get()));
+    assert!(!selector.matches(object("db", "a").get()));
     assert!(!selector.is_everything());
-    assert!(Selector::everything().is_everything() && Selector::everything().matches(&object("db", "b")));
+    assert!(
+        Selector::everything().is_everything() && Selector::everything().matches(object("db", "b").get())
+    );
 }
 
 #[test]
@@ -413,12 +417,12 @@ fn no_bytes_make_a_parser_panic() {
         let text = String::from_utf8_lossy(&bytes);
         let run = || {
             let object = attributes(&random_labels(&mut XorShift::new(seed)), &["a".to_owned()]);
-            if let Err(error) = LabelSelector::parse(&text).map(|selector| selector.matches(&object)) {
+            if let Err(error) = LabelSelector::parse(&text).map(|selector| selector.matches(object.get())) {
                 assert!(!error.to_string().is_empty(), "an error says something");
             }
             for resource in &resources {
                 if let Err(error) = FieldSelector::parse(&text, resource).map(|mut fields| {
-                    let _ = fields.matches(&object);
+                    let _ = fields.matches(object.get());
                     fields.take_equal(FieldId::NAME)
                 }) {
                     assert!(!error.to_string().is_empty(), "an error says something");

@@ -411,7 +411,7 @@ impl Shard {
     /// A message in the framing of a class.
     fn framed(&self, message: &Message, key: &ClassKey) -> Bytes {
         if key.framing == self.feed.framing(key.encoding) {
-            return message.framed().clone();
+            return message.shared();
         }
         let mut framed = Vec::new();
         key.framing.push(&mut framed, message.payload());

@@ -1,6 +1,6 @@
 //! Selectors: compared with a slow parser of the grammar that Kubernetes documents, and with slow matching.
 
-use revcast_engine::attributes::Attributes;
+use revcast_engine::attributes::{AttributeTexts, OwnAttributes};
 use revcast_engine::resource::{Field, Resource};
 use revcast_engine::selector::{FieldSelector, LabelSelector, REQUIREMENTS_MAX, TEXT_BYTES_MAX};
 
@@ -42,10 +42,8 @@ fn labels(text: &str) {
     for mut object in objects {
         object.sort_unstable();
         object.dedup_by_key(|(key, _)| *key);
-        let attributes = Attributes::new(
-            object.iter().map(|&(key, value)| (key.into(), value.into())).collect(),
-            Vec::new(),
-        );
+        let labels = object.iter().map(|&(key, value)| (key.into(), value.into())).collect();
+        let attributes = OwnAttributes::new(&AttributeTexts::new(labels, Vec::new()));
         let selected = expected.iter().all(|(key, asks)| {
             let value = object.iter().find(|(name, _)| name == key).map(|(_, value)| *value);
             let number = value.and_then(|value| value.parse::<i64>().ok());
@@ -58,7 +56,7 @@ fn labels(text: &str) {
                 Asks::Below(bound) => number.is_some_and(|number| number < *bound),
             }
         });
-        assert_eq!(parsed.matches(&attributes), selected, "{text:?} on {object:?}");
+        assert_eq!(parsed.matches(attributes.get()), selected, "{text:?} on {object:?}");
     }
 }
 
@@ -218,9 +216,10 @@ fn fields(text: &str) {
     let mut values: Vec<&str> = vec!["", "other"];
     values.extend(expected.iter().take(8).map(|(_, _, value)| &**value));
     for value in values {
-        let attributes = Attributes::new(Vec::new(), vec![value.into(); resource.fields().len()]);
+        let fields = vec![value.into(); resource.fields().len()];
+        let attributes = OwnAttributes::new(&AttributeTexts::new(Vec::new(), fields));
         let selected = expected.iter().all(|(_, equal, wanted)| (value == wanted) == *equal);
-        assert_eq!(parsed.matches(&attributes), selected, "{text:?} on {value:?}");
+        assert_eq!(parsed.matches(attributes.get()), selected, "{text:?} on {value:?}");
     }
 }
 

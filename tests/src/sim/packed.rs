@@ -5,7 +5,7 @@
 //! are written and read here with the engine's fields, and their envelopes without them.
 
 use bytes::Bytes;
-use revcast_engine::attributes::Attributes;
+use revcast_engine::attributes::AttributeTexts;
 use revcast_engine::codec::protobuf::wire::{Reader, Wire, push_field};
 use revcast_engine::message_type::{MessageType, SharedType};
 use revcast_engine::resource::{Field, Resource, Schema};
@@ -31,18 +31,17 @@ const LABEL: u32 = 11;
 pub(crate) struct Packed;
 
 impl MessageType for Packed {
-    fn read(&self, message: &[u8]) -> Result<Attributes, String> {
+    fn read<'a>(&'a self, message: &'a [u8]) -> Result<AttributeTexts<'a>, String> {
         if !values(message, SPOILED)?.is_empty() {
             return Err("it is spoiled".to_owned());
         }
-        let text =
-            |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map(Into::into).map_err(|e| e.to_string());
+        let text = |bytes| std::str::from_utf8(bytes).map(Into::into).map_err(|e| e.to_string());
         let fields = values(message, FIELD)?.into_iter().map(text).collect::<Result<_, _>>()?;
         let mut labels = Vec::new();
         for entry in values(one(message, METADATA)?, LABEL)? {
             labels.push((text(one(entry, 1)?)?, text(one(entry, 2)?)?));
         }
-        Ok(Attributes::new(labels, fields))
+        Ok(AttributeTexts::new(labels, fields))
     }
 
     fn push_members(&self, out: &mut Vec<u8>, message: &[u8]) {

@@ -7,6 +7,7 @@
 mod marks;
 mod scan;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -14,8 +15,8 @@ use simd_json::Buffers;
 use simd_json::prelude::*;
 
 use super::DecodeError;
-use super::announced::Announced;
-use crate::attributes::Attributes;
+use super::announced::{Announced, behind};
+use crate::attributes::AttributeTexts;
 use crate::decimal::decimal;
 use crate::envelope;
 use crate::escape;
@@ -25,12 +26,8 @@ use crate::resource::Resource;
 use crate::revision::Revision;
 use marks::Marks;
 
-/// What decode learned, and the bytes to serve.
-#[derive(Clone, Debug)]
-struct Decoded {
-    places: Places,
-    attributes: Attributes,
-}
+/// Expected bytes beside a value in its message: the event, the revision, and places of attributes.
+const BESIDE: usize = 512;
 
 /// The positions of the parts of a text that is served.
 #[derive(Clone, Debug, Default)]
@@ -103,7 +100,7 @@ impl Decoder {
         Self { buffers: Buffers::default(), scratch: Vec::new() }
     }
 
-    /// The message of this kind that announces `value`, as `revision` wrote it, and its attributes.
+    /// The message of this kind that announces `value`, as `revision` wrote it.
     pub(super) fn announce(
         &mut self,
         framing: &Framing,
@@ -111,78 +108,120 @@ impl Decoder {
         value: &[u8],
         revision: Revision,
         kind: MessageKind,
-    ) -> Result<(Announced<Places>, Attributes), DecodeError> {
-        let mut draft = Draft::new(framing, value.len() + 160);
-        envelope::open(&mut draft, kind);
-        let start = draft.len();
-        let Decoded { places, attributes } = self.decode(resource, value, revision, draft.payload())?;
-        let end = draft.len();
-        envelope::close(&mut draft);
-        Ok((Announced::new(draft, kind, start..end, places)?, attributes))
-    }
-
-    /// Appends `value` with `revision` spliced in to `out`, and reads its attributes.
-    fn decode(
-        &mut self,
-        resource: &Resource,
-        value: &[u8],
-        revision: Revision,
-        out: &mut Vec<u8>,
-    ) -> Result<Decoded, DecodeError> {
+    ) -> Result<Announced<Places>, DecodeError> {
         if u32::try_from(value.len() + 4096).is_err() {
             return Err(DecodeError::TooLarge(value.len()));
         }
-        let attributes = self.attributes(resource, value)?;
-        let compacted;
-        let mut text = value.trim_ascii();
-        let marks = Marks::of(text);
-        if marks.lines {
-            compacted = scan::compact(text);
-            text = &compacted;
-        }
-        let unsigned;
-        if resource.sorts_members && scan::may_have_negative_zero(text) {
-            unsigned = scan::without_negative_zeros(text);
-            text = &unsigned;
-        }
-        let found = scan::places(text).map_err(|scan::EscapedName| DecodeError::EscapedName)?;
-        let copy = if marks.escapes { escape::push } else { Vec::extend_from_slice };
-        Ok(splice(resource, text, &found, copy, revision, attributes, out))
+        let scratch = {
+            self.scratch.clear();
+            self.scratch.extend_from_slice(value);
+            self.scratch.as_ptr().addr()
+        };
+        let texts = attributes(&mut self.scratch, &mut self.buffers, resource, value)?;
+        let mut draft = Draft::new(framing, value.len() + BESIDE);
+        envelope::open(&mut draft, kind);
+        let start = draft.len();
+        let (places, copies) = push_served(resource, value, revision, draft.payload())?;
+        let end = draft.len();
+        envelope::close(&mut draft);
+        // The parser leaves a string where it was, so it stands at the same place in the value.
+        let place = |text: &str| {
+            let at = text.as_ptr().addr().checked_sub(scratch).filter(|at| *at < value.len())?;
+            Some(start + copies.place(at)?)
+        };
+        let behind = behind(&draft, &texts, place)?;
+        Announced::new(draft, kind, start..end, behind, places)
+    }
+}
+
+/// Which parts of a value were copied, and where to: at most three.
+#[derive(Debug, Default)]
+struct Copies {
+    /// Where they begin in the value and in the object, in this order.
+    begin: [(usize, usize); 3],
+    len: usize,
+}
+
+impl Copies {
+    fn add(&mut self, from: usize, to: usize) {
+        self.begin[self.len] = (from, to);
+        self.len += 1;
     }
 
-    fn attributes(&mut self, resource: &Resource, value: &[u8]) -> Result<Attributes, DecodeError> {
-        self.scratch.clear();
-        self.scratch.extend_from_slice(value);
-        let tape = simd_json::to_tape_with_buffers(&mut self.scratch, &mut self.buffers)
-            .map_err(|error| DecodeError::not_json(resource, value, error.to_string()))?;
-        let top = tape.as_value();
-        let object = top.as_object().ok_or(DecodeError::NotAnObject)?;
-        check_type(resource, &object)?;
-        let metadata = object.get("metadata");
-        let metadata =
-            metadata.as_ref().and_then(simd_json::tape::Value::as_object).ok_or(DecodeError::NotAnObject)?;
-        let mut labels = Vec::new();
-        if let Some(map) = metadata.get("labels").as_ref().and_then(simd_json::tape::Value::as_object) {
-            for (key, value) in map.iter() {
-                if let Some(value) = value.as_str() {
-                    labels.push((key.into(), value.into()));
-                }
+    /// Where a byte of the value is in the object, if nothing before it in its part got longer.
+    fn place(&self, at: usize) -> Option<usize> {
+        let (from, to) = self.begin[..self.len].iter().rfind(|(from, _)| *from <= at)?;
+        Some(to + at - from)
+    }
+}
+
+/// Appends `value` with `revision` spliced in to `out`.
+fn push_served(
+    resource: &Resource,
+    value: &[u8],
+    revision: Revision,
+    out: &mut Vec<u8>,
+) -> Result<(Places, Copies), DecodeError> {
+    let compacted;
+    let mut text = value.trim_ascii();
+    let marks = Marks::of(text);
+    if marks.lines {
+        compacted = scan::compact(text);
+        text = &compacted;
+    }
+    let unsigned;
+    if resource.sorts_members && scan::may_have_negative_zero(text) {
+        unsigned = scan::without_negative_zeros(text);
+        text = &unsigned;
+    }
+    let found = scan::places(text).map_err(|scan::EscapedName| DecodeError::EscapedName)?;
+    let copy = if marks.escapes { escape::push } else { Vec::extend_from_slice };
+    let (places, mut copies) = splice(resource, text, &found, copy, revision, out);
+    // Without an offset the text was made anew, and nothing of it is found again.
+    let trimmed = text.as_ptr().addr().checked_sub(value.as_ptr().addr());
+    match trimmed.filter(|at| *at < value.len()) {
+        Some(trimmed) => copies.begin.iter_mut().for_each(|(from, _)| *from += trimmed),
+        None => copies.len = 0,
+    }
+    Ok((places, copies))
+}
+
+/// Reads labels and fields of a value. `scratch` is a copy of it, which is parsed in place.
+fn attributes<'s>(
+    scratch: &'s mut [u8],
+    buffers: &mut Buffers,
+    resource: &'s Resource,
+    value: &[u8],
+) -> Result<AttributeTexts<'s>, DecodeError> {
+    let tape = simd_json::to_tape_with_buffers(scratch, buffers)
+        .map_err(|error| DecodeError::not_json(resource, value, error.to_string()))?;
+    let top = tape.as_value();
+    let object = top.as_object().ok_or(DecodeError::NotAnObject)?;
+    check_type(resource, &object)?;
+    let metadata = object.get("metadata");
+    let metadata =
+        metadata.as_ref().and_then(simd_json::tape::Value::as_object).ok_or(DecodeError::NotAnObject)?;
+    let mut labels = Vec::new();
+    if let Some(map) = metadata.get("labels").as_ref().and_then(simd_json::tape::Value::as_object) {
+        for (key, value) in map.iter() {
+            if let Some(value) = value.into_string() {
+                labels.push((key.into(), value.into()));
             }
         }
-        let fields = resource.fields().iter().map(|field| {
-            let at = |path: &[String]| {
-                let mut here = (!path.is_empty()).then_some(top);
-                for member in path {
-                    here = here
-                        .and_then(|value| value.as_object().and_then(|object| object.get(member.as_str())));
-                }
-                here.map(|value| scalar(&value)).filter(|text| !text.is_empty())
-            };
-            at(&field.path).or_else(|| at(&field.otherwise)).unwrap_or_else(|| field.absent.as_str().into())
-        });
-        let fields: Vec<Box<str>> = fields.collect();
-        Ok(Attributes::new(labels, fields))
     }
+    let fields = resource.fields().iter().map(|field| {
+        let at = |path: &[String]| {
+            let mut here = (!path.is_empty()).then_some(top);
+            for member in path {
+                here =
+                    here.and_then(|value| value.as_object().and_then(|object| object.get(member.as_str())));
+            }
+            here.map(scalar).filter(|text| !text.is_empty())
+        };
+        at(&field.path).or_else(|| at(&field.otherwise)).unwrap_or_else(|| field.absent.as_str().into())
+    });
+    let fields = fields.collect();
+    Ok(AttributeTexts::new(labels, fields))
 }
 
 /// Whether the type members that are there, each time that they are, are those of the resource.
@@ -217,8 +256,8 @@ fn is_of_group(api_version: &str, expected: &str) -> bool {
 }
 
 /// A field's value as a selector compares it: text as it is, numbers and booleans as written, others "".
-fn scalar(value: &simd_json::tape::Value<'_, '_>) -> Box<str> {
-    if let Some(text) = value.as_str() {
+fn scalar<'s>(value: simd_json::tape::Value<'_, 's>) -> Cow<'s, str> {
+    if let Some(text) = value.into_string() {
         return text.into();
     }
     if let Some(truth) = value.as_bool() {
@@ -244,14 +283,18 @@ fn splice(
     found: &scan::Places,
     copy: fn(&mut Vec<u8>, &[u8]),
     revision: Revision,
-    attributes: Attributes,
     out: &mut Vec<u8>,
-) -> Decoded {
+) -> (Places, Copies) {
     let start = out.len();
+    let mut copies = Copies::default();
+    let mut copy = |out: &mut Vec<u8>, part: Range<usize>| {
+        copies.add(part.start, out.len() - start);
+        copy(out, &text[part]);
+    };
     let mut bare = 0;
     let mut copied = 0;
     if let Some(after_type) = found.after_type {
-        copy(out, &text[..after_type]);
+        copy(out, 0..after_type);
         copied = after_type;
         bare = out.len() - start;
     }
@@ -274,18 +317,18 @@ fn splice(
     let digits = decimal(revision.get(), &mut digits);
     let version_at;
     if let Some(old) = &found.resource_version {
-        copy(out, &text[copied..old.start]);
+        copy(out, copied..old.start);
         out.push(b'"');
         version_at = out.len() - start;
         out.extend_from_slice(digits);
         out.push(b'"');
-        copy(out, &text[old.end..]);
+        copy(out, old.end..text.len());
     } else {
         // `attributes` found an object as metadata, so the scan did too.
         let metadata = found.metadata.unwrap_or(1);
         let after = if resource.sorts_members { found.after_lesser } else { found.after_identity };
         let at = after.unwrap_or(metadata);
-        copy(out, &text[copied..at]);
+        copy(out, copied..at);
         if after.is_some() {
             out.push(b',');
         }
@@ -296,11 +339,11 @@ fn splice(
         if after.is_none() && found.metadata_filled {
             out.push(b',');
         }
-        copy(out, &text[at..]);
+        copy(out, at..text.len());
     }
     let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     let version = offset(version_at)..offset(version_at + digits.len());
-    Decoded { places: Places { version, bare: offset(bare) }, attributes }
+    (Places { version, bare: offset(bare) }, copies)
 }
 
 #[cfg(test)]
@@ -308,18 +351,24 @@ mod tests {
     use super::super::Reason;
     use super::super::error::NAME_SHOWN_MAX;
     use super::*;
+    use crate::framing::tests::COUNTED;
     use crate::resource::{Field, FieldId};
 
     fn pods() -> Resource {
         Resource::new("v1", "Pod", true, vec![Field::at("spec.nodeName"), Field::at("spec.hostNetwork")])
     }
 
-    fn decode(value: &str) -> Result<(String, Decoded), DecodeError> {
-        let mut out = b"before".to_vec();
-        let decoded = Decoder::new().decode(&pods(), value.as_bytes(), Revision::new(123), &mut out)?;
-        let text = String::from_utf8(out.split_off(6)).expect("utf-8");
-        assert_eq!(&text[decoded.places.version.start as usize..decoded.places.version.end as usize], "123");
-        Ok((text, decoded))
+    fn decode_as(resource: &Resource, value: &str) -> Result<(String, Announced<Places>), DecodeError> {
+        let revision = Revision::new(123);
+        let announced =
+            Decoder::new().announce(&COUNTED, resource, value.as_bytes(), revision, MessageKind::Added)?;
+        let text = String::from_utf8(announced.json().text().to_vec()).expect("utf-8");
+        assert_eq!(&text[announced.of.version.start as usize..announced.of.version.end as usize], "123");
+        Ok((text, announced))
+    }
+
+    fn decode(value: &str) -> Result<(String, Announced<Places>), DecodeError> {
+        decode_as(&pods(), value)
     }
 
     #[test]
@@ -332,12 +381,12 @@ mod tests {
             text,
             r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"n","uid":"u","resourceVersion":"123","labels":{"b":"2","a":"1"}},"spec":{"nodeName":"x","hostNetwork":true}}"#
         );
-        assert!(text[decoded.places.bare as usize..].starts_with("\"metadata\""));
-        let a = &decoded.attributes;
-        assert_eq!((a.label("a"), a.label("b"), a.label("c")), (Some("1"), Some("2"), None));
+        assert!(text[decoded.of.bare as usize..].starts_with("\"metadata\""));
+        let a = decoded.attributes();
+        assert_eq!([b"a", b"b", b"c"].map(|key| a.label(key)), [Some(&b"1"[..]), Some(b"2"), None]);
         let field = |label| a.field(pods().field(label).expect("declared"));
-        assert_eq!((field("spec.nodeName"), field("spec.hostNetwork")), ("x", "true"));
-        assert_eq!((a.field(FieldId::NAME), a.field(FieldId::NAMESPACE)), ("p", "n"));
+        assert_eq!((field("spec.nodeName"), field("spec.hostNetwork")), (&b"x"[..], &b"true"[..]));
+        assert_eq!((a.field(FieldId::NAME), a.field(FieldId::NAMESPACE)), (&b"p"[..], &b"n"[..]));
     }
 
     #[test]
@@ -350,11 +399,11 @@ mod tests {
         ];
         let resource = Resource::new("v1", "Event", true, own);
         let read = |json: &str| {
-            let mut out = Vec::new();
-            let decoded =
-                Decoder::new().decode(&resource, json.as_bytes(), Revision::new(1), &mut out).expect(json);
-            ["reason", "source", "count", "never"]
-                .map(|label| decoded.attributes.field(resource.field(label).expect(label)).to_owned())
+            let (_, decoded) = decode_as(&resource, json).expect(json);
+            ["reason", "source", "count", "never"].map(|label| {
+                let value = decoded.attributes().field(resource.field(label).expect(label));
+                String::from_utf8_lossy(value).into_owned()
+            })
         };
         assert_eq!(read(r#"{"metadata":{}}"#), ["none", "", "0", ""]);
         assert_eq!(read(r#"{"metadata":{},"reporter":"r","reason":"","status":{}}"#), ["none", "r", "0", ""]);
@@ -388,16 +437,16 @@ mod tests {
         ] {
             let (text, decoded) = decode(stored).expect(stored);
             assert_eq!(text, served);
-            assert_eq!(decoded.places.bare > 0, bare, "{served}");
-            let behind = &text[decoded.places.bare as usize..];
+            assert_eq!(decoded.of.bare > 0, bare, "{served}");
+            let behind = &text[decoded.of.bare as usize..];
             assert!(!bare || behind.starts_with('"') && !behind.contains("apiVersion"), "{behind}");
             // What selectors see is the text, not its spelling.
             let again = decode(served).expect(served);
-            assert_eq!((again.0.as_str(), &again.1.attributes), (served, &decoded.attributes));
+            assert_eq!((again.0.as_str(), again.1.attributes()), (served, decoded.attributes()));
         }
         let (_, decoded) = decode(r#"{"metadata":{"name":"<","labels":{"a":"<&>"}}}"#).expect("decodes");
-        assert_eq!(decoded.attributes.label("a"), Some("<&>"));
-        assert_eq!(decoded.attributes.field(FieldId::NAME), "<");
+        assert_eq!(decoded.attributes().label(b"a"), Some(&b"<&>"[..]));
+        assert_eq!(decoded.attributes().field(FieldId::NAME), b"<");
     }
 
     #[test]
@@ -406,7 +455,7 @@ mod tests {
             let (text, decoded) =
                 decode(&format!(r#"{{"metadata":{{"name":"p"}},"spec":{{"a":{number}}}}}"#)).expect(number);
             assert!(text.contains(&format!(r#""spec":{{"a":{number}}}"#)), "{text}");
-            assert_eq!(decoded.attributes.field(FieldId::NAME), "p");
+            assert_eq!(decoded.attributes().field(FieldId::NAME), b"p");
         }
     }
 
@@ -428,13 +477,13 @@ mod tests {
             text,
             r#"{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"123"},"spec":{}}"#
         );
-        assert!(text[decoded.places.bare as usize..].starts_with("\"metadata\""));
+        assert!(text[decoded.of.bare as usize..].starts_with("\"metadata\""));
         let (text, decoded) = decode(r#"{"kind":"Pod","metadata":{"labels":{}}}"#).expect("decodes");
         assert_eq!(
             text,
             r#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"123","labels":{}}}"#
         );
-        assert_eq!(decoded.places.bare, 0);
+        assert_eq!(decoded.of.bare, 0);
     }
 
     /// Recorded from kube-apiserver: transcripts 30 and 36.
@@ -467,13 +516,38 @@ mod tests {
                 r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"resourceVersion":"123"},"spec":{"d":0}}"#,
             ),
         ] {
-            let mut out = Vec::new();
-            let decoded = Decoder::new()
-                .decode(&widgets, stored.as_bytes(), Revision::new(123), &mut out)
-                .expect(stored);
-            assert_eq!(String::from_utf8_lossy(&out), served);
-            let Range { start, end } = decoded.places.version;
-            assert_eq!(&out[start as usize..end as usize], b"123");
+            assert_eq!(decode_as(&widgets, stored).expect(stored).0, served);
+        }
+    }
+
+    #[test]
+    fn texts_that_stand_in_the_message_are_not_kept_twice() {
+        let labels = r#""labels":{"a":"x","b\u0061":"y"}"#;
+        for (stored, beside) in [
+            // The namespace and whether the network is the host's are "", the rest stands there.
+            (format!(r#" {{"metadata":{{"name":"p",{labels}}},"spec":{{"nodeName":"n"}}}}"#), "ba"),
+            (
+                format!(
+                    r#"{{"apiVersion":"v1","metadata":{{"name":"p","uid":"u","resourceVersion":"7",{labels}}},"kind":"Pod"}}"#
+                ),
+                "ba",
+            ),
+            (
+                r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p"},"spec":{"hostNetwork":true}}"#
+                    .into(),
+                "true",
+            ),
+            // Text that was made anew is not searched.
+            ("{\"metadata\":{\n\"name\":\"p\"}}".into(), "p"),
+            // A text that the message spells in another way.
+            (r#"{"kind":"<","metadata":{"name":"p"},"kind":"Pod"}"#.replace("<", "P\\u006fd"), ""),
+            (r#"{"metadata":{"namespace":"<","name":"p"}}"#.into(), "<"),
+        ] {
+            let (text, decoded) = decode(&stored).expect(&stored);
+            let entries = decoded.attributes().labels_len() * 2 + 4;
+            let bytes = decoded.own().bytes().len() - decoded.own().framed().len();
+            assert_eq!(bytes, beside.len() + 4 * entries, "{text}");
+            assert_eq!(decoded.attributes().field(FieldId::NAME), b"p");
         }
     }
 

@@ -9,8 +9,7 @@ pub mod wire;
 use std::borrow::Cow;
 
 use super::DecodeError;
-use super::announced::Announced;
-use crate::attributes::Attributes;
+use super::announced::{Announced, behind};
 use crate::decimal::decimal;
 use crate::framing::Framing;
 use crate::message::{Draft, MessageKind};
@@ -27,6 +26,9 @@ const TYPE_META: u32 = 1;
 const RAW: u32 = 2;
 const CONTENT_ENCODING: u32 = 3;
 const CONTENT_TYPE: u32 = 4;
+/// Expected bytes beside an object in its message: the event, and places of attributes.
+const BESIDE: usize = 512;
+
 /// Of nearly every object.
 const METADATA: u32 = 1;
 /// Of `ObjectMeta`.
@@ -173,8 +175,11 @@ fn around_version(metadata: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
     let mut reader = Reader::new(metadata);
     loop {
         let before = metadata.len() - reader.rest().len();
-        let Some((number, _)) = reader.next()? else { break };
+        let Some((number, wire)) = reader.next()? else { break };
         if number == RESOURCE_VERSION {
+            if !matches!(wire, Wire::Bytes(_)) {
+                return Err("its revision is not text");
+            }
             if found.replace((&metadata[..before], reader.rest())).is_some() {
                 return Err("its revision is there twice");
             }
@@ -289,25 +294,7 @@ pub fn push_error(out: &mut Vec<u8>, status: &[u8]) {
     out.extend_from_slice(status);
 }
 
-/// A value that was read.
-struct Stored<'v> {
-    types: (&'v str, &'v str),
-    /// The message, with what is filled in.
-    message: Cow<'v, [u8]>,
-    attributes: Attributes,
-}
-
-fn read<'v>(resource: &Resource, of: &SharedType, value: &'v [u8]) -> Result<Stored<'v>, DecodeError> {
-    let unreadable = |why: &str| DecodeError::Message(why.to_owned());
-    let envelope = Envelope::read(value).map_err(unreadable)?;
-    DecodeError::of_envelope(resource, &envelope)?;
-    let completed = of.completed(envelope.message);
-    let message = completed.map_or(Cow::Borrowed(envelope.message), Cow::Owned);
-    let attributes = of.read(&message).map_err(DecodeError::Message)?;
-    Ok(Stored { types: (envelope.api_version, envelope.kind), message, attributes })
-}
-
-/// The message of this kind that announces `value`, as `revision` wrote it, and its attributes.
+/// The message of this kind that announces `value`, as `revision` wrote it.
 pub(super) fn announce(
     framing: &Framing,
     resource: &Resource,
@@ -315,18 +302,32 @@ pub(super) fn announce(
     value: &[u8],
     revision: Revision,
     kind: MessageKind,
-) -> Result<(Announced<SharedType>, Attributes), DecodeError> {
-    let Stored { types, message, attributes } = read(resource, of, value)?;
-    let places = Places::of(&message).map_err(|why| DecodeError::Message(why.to_owned()))?;
+) -> Result<Announced<SharedType>, DecodeError> {
+    let envelope = Envelope::read(value).map_err(|why| DecodeError::Message(why.to_owned()))?;
+    DecodeError::of_envelope(resource, &envelope)?;
+    let types = (envelope.api_version, envelope.kind);
+    let completed = of.completed(envelope.message);
+    let message = completed.as_deref().unwrap_or(envelope.message);
+    let places = Places::of(message).map_err(|why| {
+        // What the type says of the message is more.
+        DecodeError::Message(of.read(message).err().unwrap_or_else(|| why.to_owned()))
+    })?;
     let mut digits = [0; 20];
     let digits = decimal(revision.get(), &mut digits);
     let message_len = places.len(digits);
     let len = Envelope::len(types, message_len);
-    let mut draft = Draft::new(framing, len + 40);
+    let mut draft = Draft::new(framing, len + BESIDE);
     open_event(draft.payload(), event_type(kind), len);
     let start = draft.len();
-    Envelope::push(draft.payload(), types, message_len, |out| places.push(out, digits));
+    Envelope::open(draft.payload(), types, message_len);
+    let message_at = draft.len();
+    places.push(draft.payload(), digits);
+    Envelope::close(draft.payload());
     let end = draft.len();
     debug_assert_eq!(end - start, len);
-    Ok((Announced::new(draft, kind, start..end, of.clone())?, attributes))
+    let written = draft.written();
+    let texts = of.read(&written[message_at..message_at + message_len]).map_err(DecodeError::Message)?;
+    let place = |text: &str| text.as_ptr().addr().checked_sub(written.as_ptr().addr());
+    let behind = behind(&draft, &texts, place)?;
+    Announced::new(draft, kind, start..end, behind, of.clone())
 }

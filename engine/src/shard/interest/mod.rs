@@ -10,13 +10,14 @@
 
 mod ranges;
 
-use std::hash::Hash;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use crate::attributes::Attributes;
 use crate::event::Event;
 use crate::failpoints::{Failpoint, is_on};
-use crate::hash::{HashSeed, Map};
+use crate::hash::{HashSeed, Map, TextMap, TextSeed};
 use crate::key::Key;
 use crate::limits::FILED_VALUES_MAX;
 use crate::object::Object;
@@ -38,7 +39,7 @@ struct Entry {
 type List = Vec<Entry>;
 
 /// Classes by the required value of an attribute.
-type ByValue = Map<Box<str>, List>;
+type ByValue = TextMap<List>;
 
 /// Where a class is filed.
 #[derive(Debug, Default)]
@@ -91,15 +92,15 @@ struct Labelled {
 
 impl Labelled {
     fn new(seed: HashSeed) -> Self {
-        Self { any: List::new(), by_value: Map::with_hasher(seed) }
+        Self { any: List::new(), by_value: TextMap::with_hasher(TextSeed(seed)) }
     }
 }
 
 /// The attributes of an event for look-ups: before and after it.
 #[derive(Clone, Copy)]
 struct Looked<'a> {
-    before: Option<&'a Attributes>,
-    now: Option<&'a Attributes>,
+    before: Option<Attributes<'a>>,
+    now: Option<Attributes<'a>>,
 }
 
 impl<'a> Looked<'a> {
@@ -111,16 +112,16 @@ impl<'a> Looked<'a> {
 
     /// The number of labels of both together.
     fn labels(self) -> usize {
-        let count = |attributes: Option<&Attributes>| attributes.map_or(0, |it| it.labels().len());
+        let count = |attributes: Option<Attributes<'_>>| attributes.map_or(0, Attributes::labels_len);
         count(self.before) + count(self.now)
     }
 
-    fn label(self, key: &str) -> [Option<&'a str>; 2] {
-        [self.before, self.now].map(|attributes| attributes?.label(key))
+    fn label(self, key: &[u8]) -> [Option<&'a [u8]>; 2] {
+        [self.before.and_then(|before| before.label(key)), self.now.and_then(|now| now.label(key))]
     }
 
-    fn field(self, id: FieldId) -> [Option<&'a str>; 2] {
-        [self.before, self.now].map(|attributes| Some(attributes?.field(id)))
+    fn field(self, id: FieldId) -> [Option<&'a [u8]>; 2] {
+        [self.before.map(|before| before.field(id)), self.now.map(|now| now.field(id))]
     }
 }
 
@@ -132,7 +133,7 @@ struct Bucket {
     /// Those that are not filed.
     plain: List,
     by_field: Vec<(FieldId, ByValue)>,
-    by_label: Map<Box<str>, Labelled>,
+    by_label: TextMap<Labelled>,
 }
 
 impl Bucket {
@@ -142,7 +143,7 @@ impl Bucket {
             all: List::new(),
             plain: List::new(),
             by_field: Vec::new(),
-            by_label: Map::with_hasher(seed),
+            by_label: TextMap::with_hasher(TextSeed(seed)),
         }
     }
 
@@ -153,21 +154,23 @@ impl Bucket {
             None => places.put(&mut self.plain, class),
             Some(Required::Field(id, value)) => {
                 let at = self.by_field.iter().position(|(known, _)| *known == id).unwrap_or_else(|| {
-                    self.by_field.push((id, Map::with_hasher(self.seed)));
+                    self.by_field.push((id, ByValue::with_hasher(TextSeed(self.seed))));
                     self.by_field.len() - 1
                 });
-                places.put(self.by_field[at].1.entry(value.into()).or_default(), class);
+                places.put(self.by_field[at].1.entry(value.as_bytes().into()).or_default(), class);
             }
             Some(Required::Label(key, values)) if values.len() <= FILED_VALUES_MAX => {
                 let seed = self.seed;
-                let labelled = self.by_label.entry(key.into()).or_insert_with(|| Labelled::new(seed));
+                let labelled =
+                    self.by_label.entry(key.as_bytes().into()).or_insert_with(|| Labelled::new(seed));
                 for value in values {
-                    places.put(labelled.by_value.entry(value.clone()).or_default(), class);
+                    places.put(labelled.by_value.entry(value.as_bytes().into()).or_default(), class);
                 }
             }
             Some(Required::Label(key, _) | Required::Key(key)) => {
                 let seed = self.seed;
-                let labelled = self.by_label.entry(key.into()).or_insert_with(|| Labelled::new(seed));
+                let labelled =
+                    self.by_label.entry(key.as_bytes().into()).or_insert_with(|| Labelled::new(seed));
                 places.put(&mut labelled.any, class);
             }
         }
@@ -175,20 +178,20 @@ impl Bucket {
 
     /// The requirement with the fewest classes under it: those are evaluated when it is found.
     fn choose(&self, selector: &Selector) -> Option<usize> {
-        let under = |values: &ByValue, value: &str| values.get(value).map_or(0, Vec::len);
+        let under = |values: &ByValue, value: &str| values.get(value.as_bytes()).map_or(0, Vec::len);
         let beside = |required: &Required<'_>| match *required {
             Required::Field(id, value) => {
                 let values = self.by_field.iter().find(|(known, _)| *known == id);
                 (false, values.map_or(0, |(_, values)| under(values, value)))
             }
             Required::Label(key, values) if values.len() <= FILED_VALUES_MAX => {
-                let labelled = self.by_label.get(key);
+                let labelled = self.by_label.get(key.as_bytes());
                 let each = values.iter().map(|value| labelled.map_or(0, |it| under(&it.by_value, value)));
                 (false, values.len() - 1 + each.sum::<usize>())
             }
             // Any value of the key finds these: chosen only if there is nothing better.
             Required::Label(key, _) | Required::Key(key) => {
-                (true, self.by_label.get(key).map_or(0, |labelled| labelled.any.len()))
+                (true, self.by_label.get(key.as_bytes()).map_or(0, |labelled| labelled.any.len()))
             }
         };
         let least = selector.required().enumerate().min_by_key(|(_, required)| beside(required));
@@ -202,8 +205,8 @@ impl Bucket {
             Some(Required::Field(id, value)) => {
                 if let Some(at) = self.by_field.iter().position(|(known, _)| *known == id) {
                     let values = &mut self.by_field[at].1;
-                    if values.get_mut(value).is_some_and(|list| places.take(list, class, 1)) {
-                        remove(values, value);
+                    if values.get_mut(value.as_bytes()).is_some_and(|list| places.take(list, class, 1)) {
+                        remove(values, value.as_bytes());
                     }
                     if values.is_empty() {
                         self.by_field.swap_remove(at);
@@ -211,14 +214,14 @@ impl Bucket {
                 }
             }
             Some(Required::Label(key, values)) => {
-                if let Some(labelled) = self.by_label.get_mut(key) {
+                if let Some(labelled) = self.by_label.get_mut(key.as_bytes()) {
                     if values.len() > FILED_VALUES_MAX {
                         places.take(&mut labelled.any, class, 1);
                     } else {
                         for (value, nth) in values.iter().zip(1..) {
-                            let list = labelled.by_value.get_mut(value);
+                            let list = labelled.by_value.get_mut(value.as_bytes());
                             if list.is_some_and(|list| places.take(list, class, nth)) {
-                                remove(&mut labelled.by_value, value);
+                                remove(&mut labelled.by_value, value.as_bytes());
                             }
                         }
                     }
@@ -226,7 +229,7 @@ impl Bucket {
                 self.let_go(key);
             }
             Some(Required::Key(key)) => {
-                if let Some(labelled) = self.by_label.get_mut(key) {
+                if let Some(labelled) = self.by_label.get_mut(key.as_bytes()) {
                     places.take(&mut labelled.any, class, 1);
                 }
                 self.let_go(key);
@@ -237,8 +240,8 @@ impl Bucket {
 
     /// Removes a label that no class is filed under any more.
     fn let_go(&mut self, key: &str) {
-        if self.by_label.get(key).is_some_and(|it| it.any.is_empty() && it.by_value.is_empty()) {
-            remove(&mut self.by_label, key);
+        if self.by_label.get(key.as_bytes()).is_some_and(|it| it.any.is_empty() && it.by_value.is_empty()) {
+            remove(&mut self.by_label, key.as_bytes());
         }
     }
 
@@ -247,6 +250,9 @@ impl Bucket {
         out.extend(self.plain.iter().map(|entry| entry.class));
         for (id, values) in &self.by_field {
             either(values, looked.field(*id), places, out);
+        }
+        if self.by_label.is_empty() {
+            return self.by_field.len();
         }
         // The shorter of the two: the labels of the object, or those that some selector requires.
         let labels = looked.labels().min(self.by_label.len());
@@ -269,7 +275,7 @@ impl Bucket {
 }
 
 impl Labelled {
-    fn candidates(&self, values: [Option<&str>; 2], places: &mut Places, out: &mut Vec<u32>) {
+    fn candidates(&self, values: [Option<&[u8]>; 2], places: &mut Places, out: &mut Vec<u32>) {
         if values != [None, None] {
             out.extend(self.any.iter().map(|entry| entry.class));
             either(&self.by_value, values, places, out);
@@ -278,7 +284,7 @@ impl Labelled {
 }
 
 /// Appends the classes under the old or the new value, each once.
-fn either(values: &ByValue, [before, now]: [Option<&str>; 2], places: &mut Places, out: &mut Vec<u32>) {
+fn either(values: &ByValue, [before, now]: [Option<&[u8]>; 2], places: &mut Places, out: &mut Vec<u32>) {
     let now_list = now.and_then(|value| values.get(value));
     let before_list = before.filter(|_| before != now).and_then(|value| values.get(value));
     match (before_list, now_list) {
@@ -297,7 +303,12 @@ fn either(values: &ByValue, [before, now]: [Option<&str>; 2], places: &mut Place
 }
 
 /// Removes an entry from a map, and shrinks the map when it is mostly empty: iterating costs its capacity.
-fn remove<K: Hash + Eq + std::borrow::Borrow<str>, V>(map: &mut Map<K, V>, key: &str) {
+fn remove<K, V, S, Q>(map: &mut HashMap<K, V, S>, key: &Q)
+where
+    K: Hash + Eq + std::borrow::Borrow<Q>,
+    Q: Hash + Eq + ?Sized,
+    S: BuildHasher,
+{
     map.remove(key);
     if map.capacity() > 64 && map.len() < map.capacity() / 8 {
         map.shrink_to(map.len() * 2);

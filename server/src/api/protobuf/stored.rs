@@ -3,7 +3,9 @@
 //! Owns the way from a selectable field's members to the numbers on the wire. A message is walked once when it is read, so
 //! that what was accepted can always be shown; labels and fields are then taken from the wire without decoding it.
 
-use revcast_engine::attributes::Attributes;
+use std::borrow::Cow;
+
+use revcast_engine::attributes::AttributeTexts;
 use revcast_engine::codec::protobuf::wire::{Reader, Wire};
 use revcast_engine::message_type::MessageType;
 use revcast_engine::resource::Field;
@@ -89,7 +91,7 @@ impl StoredType {
 }
 
 impl MessageType for StoredType {
-    fn read(&self, message: &[u8]) -> Result<Attributes, String> {
+    fn read<'a>(&'a self, message: &'a [u8]) -> Result<AttributeTexts<'a>, String> {
         self.write(&mut Nowhere, Reading::Stored, message).map_err(|error| match error {
             ProtobufError::Malformed { why, at } if at.is_empty() => why.to_owned(),
             ProtobufError::Malformed { why, at } => format!("{why}, at {at}"),
@@ -103,7 +105,7 @@ impl MessageType for StoredType {
             found.unwrap_or_else(|| field.absent.as_str().into())
         });
         let fields = fields.collect();
-        Ok(Attributes::new(labels(message), fields))
+        Ok(AttributeTexts::new(labels(message), fields))
     }
 
     fn completed(&self, message: &[u8]) -> Option<Vec<u8>> {
@@ -141,7 +143,7 @@ impl Path {
     }
 
     /// The value as a selector compares it; `None`: there is none, or it is empty.
-    fn value(&self, message: &[u8]) -> Option<Box<str>> {
+    fn value<'m>(&self, message: &'m [u8]) -> Option<Cow<'m, str>> {
         let (last, before) = self.numbers.split_last()?;
         let mut at = message;
         for number in before {
@@ -154,7 +156,7 @@ impl Path {
             found => found?,
         };
         match (found, self.shape) {
-            (Wire::Bytes(text), Shape::Text) => (!text.is_empty()).then(|| replaced(text).into()),
+            (Wire::Bytes(text), Shape::Text) => (!text.is_empty()).then(|| replaced(text)),
             (Wire::Varint(0), _) if self.zero == Zero::Absent => None,
             (Wire::Varint(value), Shape::Bool) => Some(if value == 0 { "false" } else { "true" }.into()),
             (Wire::Varint(value), _) => Some(value.cast_signed().to_string().into()),
@@ -192,14 +194,14 @@ fn field(message: &[u8], number: u32) -> Option<Wire<'_>> {
     found
 }
 
-fn labels(message: &[u8]) -> Vec<(Box<str>, Box<str>)> {
+fn labels(message: &[u8]) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
     let Some(Wire::Bytes(metadata)) = field(message, METADATA) else { return Vec::new() };
     let mut labels = Vec::new();
     let mut reader = Reader::new(metadata);
     while let Ok(Some((number, wire))) = reader.next() {
         let (LABELS, Wire::Bytes(entry)) = (number, wire) else { continue };
         let text = |number| match field(entry, number) {
-            Some(Wire::Bytes(text)) => replaced(text).into(),
+            Some(Wire::Bytes(text)) => replaced(text),
             Some(Wire::Varint(_) | Wire::Fixed64(_)) | None => "".into(),
         };
         labels.push((text(1), text(2)));
