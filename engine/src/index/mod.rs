@@ -5,9 +5,11 @@
 
 mod past;
 
+use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
-use imbl::OrdMap;
+use imbl::OrdSet;
 
 use crate::codec::Reason;
 use crate::key::{Key, ResourceId};
@@ -17,7 +19,40 @@ use crate::revision::{Position, Revision};
 
 pub use past::{Expired, Past};
 
-type Objects = OrdMap<Arc<str>, Arc<Object>>;
+/// The objects of a resource, in the order of their paths.
+type Objects = OrdSet<ByPath>;
+
+/// An object by its path: a look-up reads it there, so the index keeps one pointer an object.
+#[derive(Clone, Debug)]
+struct ByPath(Arc<Object>);
+
+impl Borrow<str> for ByPath {
+    #[inline]
+    fn borrow(&self) -> &str {
+        self.0.key().path()
+    }
+}
+
+impl PartialEq for ByPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for ByPath {}
+
+impl PartialOrd for ByPath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ByPath {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.key().path().cmp(other.0.key().path())
+    }
+}
 
 /// Every object as of one revision. Immutable.
 #[derive(Clone, Debug)]
@@ -67,24 +102,24 @@ impl Snapshot {
     /// The newest state of `key`, which may be [unreadable](Object::unreadable).
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<&Arc<Object>> {
-        self.resources.get(key.resource().row())?.get(key.path())
+        self.at_path(key.resource(), key.path())
     }
 
     /// The object at a path of a resource.
     pub(crate) fn at_path(&self, resource: ResourceId, path: &str) -> Option<&Arc<Object>> {
-        self.resources.get(resource.row())?.get(path)
+        self.resources.get(resource.row())?.get(path).map(|found| &found.0)
     }
 
     /// The number of objects of a resource.
     #[must_use]
     pub fn len(&self, resource: ResourceId) -> usize {
-        self.resources.get(resource.row()).map_or(0, OrdMap::len)
+        self.resources.get(resource.row()).map_or(0, OrdSet::len)
     }
 
     /// The number of objects in all.
     #[must_use]
     pub fn total(&self) -> usize {
-        self.resources.iter().map(OrdMap::len).sum()
+        self.resources.iter().map(OrdSet::len).sum()
     }
 
     /// Bytes that all objects keep allocated; the window shares those of the newest events.
@@ -112,8 +147,8 @@ impl Snapshot {
         range
             .into_iter()
             .flatten()
-            .take_while(move |(path, _)| path.starts_with(&*prefix))
-            .map(|(_, object)| object)
+            .map(|found| &found.0)
+            .take_while(move |object| object.key().path().starts_with(&*prefix))
     }
 
     /// The objects in a range of keys, in key order, after the key `after` if given. Unreadable ones are included.
@@ -128,7 +163,7 @@ impl Snapshot {
     /// The number of unreadable objects of a resource.
     #[must_use]
     pub fn unreadable(&self, resource: ResourceId) -> usize {
-        self.unreadable.get(resource.row()).map_or(0, OrdMap::len)
+        self.unreadable.get(resource.row()).map_or(0, OrdSet::len)
     }
 
     /// The number of unreadable objects in all.
@@ -157,9 +192,10 @@ impl Snapshot {
             let from = std::ops::Bound::Included(&*prefix);
             objects
                 .range::<_, str>((from, std::ops::Bound::Unbounded))
-                .take_while(move |(path, _)| path.starts_with(&prefix))
+                .map(|found| &found.0)
+                .take_while(move |object| object.key().path().starts_with(&prefix))
         });
-        let objects = range.into_iter().flatten().map(|(_, object)| object);
+        let objects = range.into_iter().flatten();
         objects.filter(move |object| name.is_none_or(|name| object.key().name() == name))
     }
 
@@ -185,10 +221,9 @@ impl Snapshot {
 
     pub(crate) fn put(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
         let row = object.key().resource().row();
-        let path = object.key().shared_path();
         let unreadable = object.unreadable().is_some().then(|| Arc::clone(&object));
         self.bytes += object.weight() as u64;
-        let before = self.row(row).insert(path, object);
+        let before = self.row(row).insert(ByPath(object)).map(|before| before.0);
         self.bytes -= before.as_ref().map_or(0, |before| before.weight()) as u64;
         self.note(row, before.as_ref(), unreadable);
         before
@@ -196,7 +231,7 @@ impl Snapshot {
 
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Object>> {
         let row = key.resource().row();
-        let before = self.row(row).remove(key.path());
+        let before = self.row(row).remove(key.path()).map(|before| before.0);
         self.bytes -= before.as_ref().map_or(0, |before| before.weight()) as u64;
         self.note(row, before.as_ref(), None);
         before
@@ -206,9 +241,9 @@ impl Snapshot {
     pub(crate) fn clear(&mut self, resource: ResourceId) {
         let row = resource.row();
         let objects = std::mem::take(self.row(row));
-        self.bytes -= objects.values().map(|object| object.weight() as u64).sum::<u64>();
-        for object in objects.values().filter(|object| object.unreadable().is_some()) {
-            self.note(row, Some(object), None);
+        self.bytes -= objects.iter().map(|object| object.0.weight() as u64).sum::<u64>();
+        for object in objects.iter().filter(|object| object.0.unreadable().is_some()) {
+            self.note(row, Some(&object.0), None);
         }
     }
 
@@ -239,7 +274,7 @@ impl Snapshot {
         }
         if let Some(now) = now {
             reason(&now).into_iter().for_each(|at| self.by_reason[at] += 1);
-            objects.insert(now.key().shared_path(), now);
+            objects.insert(ByPath(now));
             self.unreadable_total += 1;
         }
     }
@@ -252,7 +287,5 @@ fn within<'a>(
     after: Option<&'a Key>,
 ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
     let spans = range.spans(resources.len(), after);
-    spans
-        .flat_map(|span| resources[span.resource.row()].range::<_, str>(span.paths))
-        .map(|(_, object)| object)
+    spans.flat_map(|span| resources[span.resource.row()].range::<_, str>(span.paths)).map(|found| &found.0)
 }
