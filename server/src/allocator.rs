@@ -1,11 +1,11 @@
-//! Options of the memory allocator: page sizes, and how soon freed memory is returned to the system.
+//! Options of the memory allocator: page sizes, and when freed memory is returned to the system.
 //!
-//! Owns a call to mimalloc's C interface, which takes its options as bare numbers.
+//! Owns the calls to mimalloc's C interface, which takes its options as bare numbers.
 #![allow(unsafe_code)]
 
 /// `mi_option_purge_delay` (mimalloc.h, versions 2 and 3).
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
-/// Milliseconds; the default is a second, and the memory is returned only if something is allocated then.
+/// Milliseconds; the default is a second.
 const SOON: std::ffi::c_long = 10;
 
 /// Returns freed memory to the system within some milliseconds. For servers with a memory limit: memory that is only kept for
@@ -13,6 +13,13 @@ const SOON: std::ffi::c_long = 10;
 pub fn give_back_soon() {
     // SAFETY: a number is stored in a table of options; no pointer is passed, and no other thread sets options.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, SOON) }
+}
+
+/// Returns memory to the system that was freed long enough ago, whoever freed it. mimalloc only looks when much is allocated: what a
+/// start or a load needed would be kept until then, however long that is.
+pub fn give_back_due() {
+    // SAFETY: no pointer is passed; mimalloc collects the heap of the calling thread, which is its own, and what is free in all.
+    unsafe { libmimalloc_sys::mi_collect(false) }
 }
 
 /// Disables transparent huge pages for this process: mimalloc asks for them, and the kernel fills them up with unused memory

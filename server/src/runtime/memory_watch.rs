@@ -1,4 +1,4 @@
-//! The thread that monitors the memory of the process.
+//! The thread that monitors the memory of the process, and gives back what is free.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,18 +10,22 @@ use super::sys::procfs;
 
 /// Interval of the checks.
 const LOOK: Duration = Duration::from_millis(100);
+/// The same without a limit: freed memory is given back.
+const LOOK_UNLIMITED: Duration = Duration::from_secs(1);
 /// Interval of the log lines while there is too little.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
-/// Monitors memory until the process ends, if there is a limit.
+/// Gives back memory until the process ends, and monitors what is in use if there is a limit.
 pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<()> {
-    let Some(max) = shared.memory.max else { return Ok(()) };
+    let look = if shared.memory.max.is_some() { LOOK } else { LOOK_UNLIMITED };
     let shared = Arc::downgrade(shared);
     let thread = std::thread::Builder::new().name("memory".into()).spawn(move || {
         let mut complained: Option<Instant> = None;
         loop {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(look);
+            crate::allocator::give_back_due();
             let Some(shared) = shared.upgrade() else { return };
+            let Some(max) = shared.memory.max else { continue };
             let Some((resident, _)) = procfs::memory() else { continue };
             let scarcity = judge(resident, max);
             shared.memory.note(scarcity);
