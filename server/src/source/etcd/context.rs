@@ -153,6 +153,8 @@ impl EtcdContext {
         self.proven.set(true);
         self.proofs.set(self.proofs.get() + 1);
         self.proved.notify_waiters();
+        // How fresh it is, is known with the next answer: until the first one, the server is not ready.
+        self.asked.notify_one();
     }
 
     /// The watch failed: the etcd that answers now may have been restored.
