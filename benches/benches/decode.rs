@@ -117,7 +117,7 @@ fn decoding(c: &mut Criterion) {
             let wanted: Value = serde_json::from_slice(&to_value(&value).2).expect("JSON");
             let object = ours(&value);
             assert!(object.unreadable().is_none(), "{shape}");
-            assert_eq!(object.attributes().label("tier"), Some("front"));
+            assert_eq!(object.attributes().label(b"tier"), Some(&b"front"[..]));
             for made in [object.value().bytes(), &raw_members(&value).2] {
                 assert_eq!(
                     serde_json::from_slice::<Value>(made).expect("JSON"),

@@ -44,6 +44,12 @@ impl Message {
         draft.finish()
     }
 
+    /// The same payload in another framing.
+    pub(crate) fn reframed(&self, framing: &Framing) -> Self {
+        let payload = self.payload();
+        Self::new(framing, payload.len(), |out| out.extend_from_slice(payload)).ending(self.ends)
+    }
+
     /// The same, as the last one of a watch.
     pub(crate) fn ending(mut self, ends: bool) -> Self {
         self.ends = ends;

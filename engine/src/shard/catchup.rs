@@ -315,7 +315,8 @@ impl Shard {
                 }
                 let len = message.framed().len();
                 if page.of.is_empty() && len >= PAGE_BYTES {
-                    page.run.set_single(self.framed(message, key));
+                    let single = if as_made { message.clone() } else { message.reframed(key.framing) };
+                    page.run.set_single(single);
                     page.of.push(Of::Event(at));
                     page.span.class = None;
                     page.span.to = at.next();

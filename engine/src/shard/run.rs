@@ -2,9 +2,8 @@
 //!
 //! It owns the bytes that are offered to watchers together: the run of a class, or a page for watchers that lag.
 
-use bytes::Bytes;
-
 use crate::framing::Framing;
+use crate::message::Message;
 
 /// What is offered to watchers in one call: whole messages in the framing of their class; the beginning of the first may
 /// have been taken before.
@@ -49,7 +48,7 @@ pub(crate) struct MessageRun {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     /// A single message is offered without a copy.
-    single: Option<Bytes>,
+    single: Option<Message>,
 }
 
 impl MessageRun {
@@ -76,10 +75,10 @@ impl MessageRun {
     }
 
     /// Sets the only message, without a copy. It is in the framing.
-    pub(crate) fn set_single(&mut self, framed: Bytes) {
+    pub(crate) fn set_single(&mut self, message: Message) {
         self.clear();
-        self.ends.push(framed.len());
-        self.single = Some(framed);
+        self.ends.push(message.framed().len());
+        self.single = Some(message);
     }
 
     /// Adds a message that is in the framing.
@@ -122,12 +121,12 @@ impl MessageRun {
     /// The bytes from `at` to where its message ends.
     pub(crate) fn rest_of(&self, at: usize) -> &[u8] {
         let end = self.ends[self.ends.partition_point(|end| *end <= at)];
-        &self.single.as_deref().unwrap_or(&self.bytes)[at..end]
+        &self.single.as_ref().map_or(&*self.bytes, Message::framed)[at..end]
     }
 
     /// The bytes to offer, from byte `from` on.
     pub(crate) fn offer(&self, from: usize) -> Run<'_> {
-        Run::new(self.single.as_deref().unwrap_or(&self.bytes), &self.ends, from)
+        Run::new(self.single.as_ref().map_or(&*self.bytes, Message::framed), &self.ends, from)
     }
 }
 
@@ -148,7 +147,7 @@ mod tests {
         let all: Vec<_> = (0..7).map(|taken| run.locate(taken)).collect();
         assert_eq!(all, [at(0, 0), at(0, 1), at(0, 2), at(1, 0), at(1, 1), at(2, 0), at(2, 1)]);
         assert_eq!((run.locate(9), run.start_of(2), run.rest_of(4)), (None, 5, &b"e"[..]));
-        run.set_single(Bytes::from_static(b"whole"));
+        run.set_single(Message::new(&BARE, 5, |out| out.extend_from_slice(b"whole")));
         assert_eq!(
             (run.offer(2).bytes(), run.locate(4), run.rest_of(2)),
             (&b"ole"[..], at(0, 4), &b"ole"[..])
