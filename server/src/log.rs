@@ -132,9 +132,15 @@ pub fn info(message: &str) {
     say(LogLevel::Info, message, &[]);
 }
 
+/// Whether events of connections are logged.
+#[must_use]
+pub fn is_debug() -> bool {
+    rank(LogLevel::Debug) <= LEVEL.load(Ordering::Relaxed)
+}
+
 /// Logs an event of a connection; the line is built only at level debug.
 pub fn debug(line: impl FnOnce() -> String) {
-    if rank(LogLevel::Debug) <= LEVEL.load(Ordering::Relaxed) {
+    if is_debug() {
         say(LogLevel::Debug, &line(), &[]);
     }
 }

@@ -84,6 +84,8 @@ pub struct ResponseHead<'a> {
     pub nosniff: bool,
     /// `Sec-WebSocket-Version`: the supported version.
     pub websocket_version: Option<&'a str>,
+    /// `Served-From`, which server answered: for an operator who looks for it.
+    pub served_from: Option<&'a str>,
 }
 
 impl<'a> ResponseHead<'a> {
@@ -111,6 +113,7 @@ impl<'a> ResponseHead<'a> {
             content_encoding: None,
             nosniff: false,
             websocket_version: None,
+            served_from: None,
         }
     }
 
@@ -141,6 +144,7 @@ impl<'a> ResponseHead<'a> {
             push_number_header(out, "Retry-After", u64::from(seconds));
         }
         push_header_if(out, "Sec-WebSocket-Version", self.websocket_version);
+        push_header_if(out, "Served-From", self.served_from);
         push_header_if(out, "Vary", self.vary);
         if self.nosniff {
             push_header(out, "X-Content-Type-Options", "nosniff");

@@ -288,7 +288,8 @@ impl Connection {
             UpstreamClient::run(connection, count);
             return Ok(Err(Reply { response, sender: None, unread: None, is_last: true }));
         }
-        let (parts, body) = response.into_parts();
+        let (mut parts, body) = response.into_parts();
+        self.mark(&mut parts);
         drop(body);
         let mut left = connection.into_parts();
         let early = std::mem::take(&mut left.read_buf);
@@ -370,7 +371,8 @@ impl Connection {
         takes_trailers: bool,
     ) -> Option<Over> {
         let Reply { response, sender, mut unread, is_last } = reply;
-        let (parts, mut body) = response.into_parts();
+        let (mut parts, mut body) = response.into_parts();
+        self.mark(&mut parts);
         let framing = framing_of(head, &parts, &body);
         let close = !head.keep_alive || is_last || unread.is_some() || framing == Framing::UntilClose;
         let has_body = !head.wants_head_only() && !matches!(parts.status.as_u16(), 204 | 304);
@@ -450,6 +452,13 @@ impl Connection {
     fn set_stall(&self, stall: Option<Duration>) {
         if let Some(transport) = &self.transport {
             transport.set_stall(stall);
+        }
+    }
+
+    /// Says in a reply, if that is wanted, who answered.
+    fn mark(&self, parts: &mut Parts) {
+        if self.tells_who_served() {
+            parts.headers.insert("served-from", HeaderValue::from_static("upstream"));
         }
     }
 

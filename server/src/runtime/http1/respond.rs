@@ -187,7 +187,14 @@ impl Connection {
         content_type: &'a str,
         framing: Framing,
     ) -> ResponseHead<'a> {
-        ResponseHead::new(code, content_type, framing, SystemTime::now(), self.answered(code))
+        let served_from = self.tells_who_served().then_some("cache");
+        let head = ResponseHead::new(code, content_type, framing, SystemTime::now(), self.answered(code));
+        ResponseHead { served_from, ..head }
+    }
+
+    /// Whether replies say which server answered them: at level debug, where there are two.
+    pub(super) fn tells_who_served(&self) -> bool {
+        self.local.upstream.is_some() && crate::log::is_debug()
     }
 }
 
