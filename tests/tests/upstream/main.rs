@@ -9,6 +9,7 @@ mod duplex;
 mod failures;
 mod replies;
 mod requests;
+mod reviews;
 #[path = "../bad_input/rows.rs"]
 mod rows;
 mod smuggling;
