@@ -6,6 +6,7 @@ mod bodies;
 mod cached;
 mod connections;
 mod duplex;
+mod exec;
 mod failures;
 mod replies;
 mod requests;
