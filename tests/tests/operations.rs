@@ -128,12 +128,13 @@ fn the_status_has_its_shape() {
         "listen",
         "limits",
         "source",
+        "upstream",
         "window",
         "memory",
         "shards",
     ];
     assert_eq!(names(&status), all);
-    assert_eq!(status["life"], "serving");
+    assert_eq!((&status["life"], &status["upstream"]), (&json!("serving"), &Value::Null));
     assert_eq!(status["listen"], json!({"api": server.address, "admin": server.admin}));
     assert_eq!(status["limits"], json!({"watchers": 123, "shards": 2, "memory": null}));
     let source = [
