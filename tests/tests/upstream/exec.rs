@@ -40,7 +40,7 @@ fn remote_command(exchange: &mut Exchange<'_>) -> Outcome {
     let (ahead, link) = exchange.raw();
     let mut socket = WebSocket::from_partially_read(link, ahead, Role::Server, None);
     let broken = |error: Error| std::io::Error::other(error.to_string());
-    let mut send = |socket: &mut WebSocket<_>, channel: u8, bytes: &[u8]| {
+    let send = |socket: &mut WebSocket<_>, channel: u8, bytes: &[u8]| {
         socket.send(Message::binary([&[channel], bytes].concat())).map_err(broken)
     };
     loop {
