@@ -44,12 +44,12 @@ fn remote_command(exchange: &mut Exchange<'_>) -> Outcome {
         socket.send(Message::binary([&[channel], bytes].concat())).map_err(broken)
     };
     loop {
-        match socket.read().map_err(broken)? {
-            Message::Binary(bytes) if bytes.first() == Some(&STDIN) => {
-                send(&mut socket, STDOUT, &bytes[1..].to_ascii_uppercase())?;
-            }
-            Message::Binary(bytes) if bytes.as_ref() == [CLOSE, STDIN] => break,
-            _ => {}
+        let message = socket.read().map_err(broken)?;
+        let Message::Binary(bytes) = message else { continue };
+        match bytes.split_first() {
+            Some((&STDIN, input)) => send(&mut socket, STDOUT, &input.to_ascii_uppercase())?,
+            Some((&CLOSE, [STDIN])) => break,
+            Some(_) | None => {}
         }
     }
     let status = json!({"metadata": {}, "status": "Success"}).to_string();
