@@ -18,6 +18,7 @@ use bytes::Bytes;
 use futures_lite::future;
 use futures_rustls::TlsConnector;
 use glommio::net::TcpStream;
+use glommio::sync::Semaphore;
 use glommio::timer::sleep;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderValue, Request, Response};
@@ -40,6 +41,9 @@ const IDLE: Duration = Duration::from_secs(60);
 const IDLE_MAX: usize = 64;
 /// Connections of one shard, at most: further requests are refused.
 const CONNECTIONS_MAX: usize = 2048;
+/// Questions of the server's own that are under way at once: as many connections as are kept. Many new clients at once would
+/// otherwise open a connection each, and keep the shard from its watches.
+const QUESTIONS_MAX: u64 = IDLE_MAX as u64;
 /// Bytes that are read ahead of a client that takes a reply slowly.
 const READ_AHEAD_BYTES: usize = 64 << 10;
 /// The longest reply to a question of the server's own.
@@ -124,6 +128,8 @@ pub(in crate::runtime) struct UpstreamClient {
     connections: Rc<Connections>,
     /// The place that took a connection last.
     preferred: Cell<usize>,
+    /// Permits of questions.
+    questions: Semaphore,
 }
 
 /// A reply whose body is still to be read.
@@ -139,7 +145,12 @@ impl UpstreamClient {
     /// Of the shard with this number.
     pub(in crate::runtime) fn new(current: Arc<Current>, handles: ShardHandles, number: usize) -> Self {
         let connections = Connections { open: Cell::new(0), idle: RefCell::default(), handles, number };
-        Self { current, connections: Rc::new(connections), preferred: Cell::new(0) }
+        Self {
+            current,
+            connections: Rc::new(connections),
+            preferred: Cell::new(0),
+            questions: Semaphore::new(QUESTIONS_MAX),
+        }
     }
 
     /// The upstream as it is now.
@@ -265,6 +276,7 @@ impl UpstreamClient {
         let body = RequestBody::Full(Some(question.body).filter(|body| !body.is_empty()));
         let request = builder.body(body).map_err(|error| UpstreamError::Broken(error.to_string()))?;
         let asked = async {
+            let _permit = self.questions.acquire_permit(1).await;
             // A front proxy speaks for others: with its certificate a request that names nobody is refused.
             let shows = match self.current.options().identity {
                 ForwardIdentity::FrontProxy => Shows::Nothing,
