@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use super::Config;
-use super::row::{Row, Set, Shown, Standard, TRUTH, path, show_path};
+use super::row::{NONE, Row, Shown, Standard, TRUTH, path, row, show_path};
 use crate::auth::{OidcOptions, Options, exposure::Exposure};
 use crate::http::host::Hosts;
 use crate::setting::{ConfigError, Wrong};
@@ -46,23 +46,6 @@ fn issuer(url: &str) -> Result<Option<String>, Wrong> {
 fn shown(value: Option<&String>) -> Shown {
     value.map_or(Shown::Unset, |value| Shown::Text(value.clone()))
 }
-
-/// A row whose value is text.
-macro_rules! row {
-    ($name:literal, $value:expr, $help:literal, $standard:expr, $set:expr, $show:expr) => {
-        Row {
-            name: $name,
-            value: $value,
-            help: $help,
-            standard: $standard,
-            in_file: true,
-            set: Set::One($set),
-            show: $show,
-        }
-    };
-}
-
-const NONE: Standard = Standard::Unset("none");
 
 pub(super) const TOKEN_AUTH_FILE: Row = row!(
     "token-auth-file",

@@ -3,27 +3,12 @@
 use std::time::Duration;
 
 use super::Config;
-use super::row::{Row, Set, Shown, Standard};
+use super::row::{Row, Shown, Standard, row};
 use crate::auth::delegated::DelegatedOptions;
 use crate::setting::{ConfigError, Wrong};
 use crate::value;
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// A row whose value is text.
-macro_rules! row {
-    ($name:literal, $value:expr, $help:literal, $standard:expr, $set:expr, $show:expr) => {
-        Row {
-            name: $name,
-            value: $value,
-            help: $help,
-            standard: $standard,
-            in_file: true,
-            set: Set::One($set),
-            show: $show,
-        }
-    };
-}
 
 /// `local` or `delegated`.
 fn is_delegated(text: &str) -> Result<bool, Wrong> {

@@ -74,6 +74,25 @@ impl Row {
     }
 }
 
+/// What is shown where nothing is set.
+pub(crate) const NONE: Standard = Standard::Unset("none");
+
+/// A row whose value is text.
+macro_rules! row {
+    ($name:literal, $value:expr, $help:literal, $standard:expr, $set:expr, $show:expr) => {
+        $crate::config::row::Row {
+            name: $name,
+            value: $value,
+            help: $help,
+            standard: $standard,
+            in_file: true,
+            set: $crate::config::row::Set::One($set),
+            show: $show,
+        }
+    };
+}
+pub(super) use row;
+
 /// The value of an option that is on or off.
 pub(crate) const TRUTH: &str = "true|false";
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Config;
-use super::row::{Row, Set, Shown, Standard, TRUTH, path, show_path};
+use super::row::{NONE, Row, Shown, Standard, TRUTH, path, row, show_path};
 use crate::setting::{ConfigError, Wrong};
 use crate::upstream::{Endpoint, ForwardIdentity, UpstreamOptions};
 use crate::value;
@@ -15,23 +15,6 @@ pub(crate) struct UpstreamWanted {
     certificate: Option<std::path::PathBuf>,
     key: Option<std::path::PathBuf>,
 }
-
-/// A row whose value is text.
-macro_rules! row {
-    ($name:literal, $value:expr, $help:literal, $standard:expr, $set:expr, $show:expr) => {
-        Row {
-            name: $name,
-            value: $value,
-            help: $help,
-            standard: $standard,
-            in_file: true,
-            set: Set::One($set),
-            show: $show,
-        }
-    };
-}
-
-const NONE: Standard = Standard::Unset("none");
 
 pub(super) const UPSTREAM: Row = row!(
     "upstream",
