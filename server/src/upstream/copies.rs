@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
+use http::header::SET_COOKIE;
 use http::response::Parts;
 
 /// Bytes of all copies.
@@ -56,6 +57,11 @@ struct Kept {
 impl Copies {
     /// Keeps a reply, in place of the older one of the same document.
     pub fn keep(&self, key: CopyKey, parts: Parts, body: Bytes) {
+        let mut parts = parts;
+        // They were meant for one client, or for one request.
+        for name in [SET_COOKIE.as_str(), "audit-id"] {
+            parts.headers.remove(name);
+        }
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = kept.all.iter().position(|(known, _)| *known == key) {
             kept.remove(at);
@@ -89,6 +95,19 @@ mod tests {
 
     fn parts() -> Parts {
         http::Response::new(()).into_parts().0
+    }
+
+    #[test]
+    fn what_was_for_one_client_is_not_kept() {
+        let mut of_one = parts();
+        for (name, value) in [("set-cookie", "a=b"), ("audit-id", "7"), ("etag", "\"x\"")] {
+            of_one.headers.append(name, value.parse().expect("a value"));
+        }
+        let copies = Copies::default();
+        let key = CopyKey { target: "/api?".into(), accept: None, encoding: None };
+        copies.keep(key.clone(), of_one, Bytes::new());
+        let kept = copies.get(&key).expect("it is kept");
+        assert_eq!(kept.parts.headers.keys().map(http::HeaderName::as_str).collect::<Vec<_>>(), ["etag"]);
     }
 
     #[test]

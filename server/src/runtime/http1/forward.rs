@@ -382,8 +382,10 @@ impl Connection {
             unread.invitation = b"";
         }
         self.set_patience(None);
-        let mut copy =
-            forwarding.copy.as_ref().filter(|_| parts.status == 200).map(|_| Vec::with_capacity(COPY_BYTES));
+        // A body that ends with the connection may have been cut.
+        let has_end = [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|name| parts.headers.contains_key(name));
+        let is_kept = parts.status == 200 && has_end;
+        let mut copy = forwarding.copy.as_ref().filter(|_| is_kept).map(|_| Vec::with_capacity(COPY_BYTES));
         let mut out = Vec::with_capacity(4 << 10);
         reply::push_head(&mut out, &parts, framing, close);
         let mut trailers: Option<HeaderMap> = None;
