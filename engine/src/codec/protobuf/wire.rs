@@ -44,7 +44,9 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let tag = self.varint()?;
-        let number = u32::try_from(tag >> 3).map_err(|_| "a field number is too large")?;
+        // Go reads it as an int32, and refuses a negative one.
+        let number = u32::try_from(tag >> 3).ok().filter(|number| number.cast_signed() >= 0);
+        let number = number.ok_or("a field number is too large")?;
         if number == 0 {
             return Err("a field has the number zero");
         }

@@ -196,13 +196,16 @@ impl<'o, S: Sink> Writer<'o, S> {
             }
             return Ok(());
         }
-        let absent =
-            if matches!(field.shape, Shape::Bool | Shape::Int) { Wire::Varint(0) } else { Wire::Bytes(&[]) };
-        let wire = wire.unwrap_or(absent);
-        let zero = match wire {
-            Wire::Varint(value) | Wire::Fixed64(value) => value == 0,
-            Wire::Bytes(bytes) => bytes.is_empty(),
+        let absent = if matches!(field.shape, Shape::Bool | Shape::Int) {
+            Wire::Varint(0)
+        } else if field.shape == Shape::Double {
+            Wire::Fixed64(0)
+        } else {
+            Wire::Bytes(&[])
         };
+        let wire = wire.unwrap_or(absent);
+        // A zero of another wire type is not one, but an error.
+        let zero = wire == absent;
         if zero && field.omit && is_value {
             return Ok(());
         }
