@@ -111,7 +111,7 @@ fn measure(
         Subject::Etcd(etcd) => match &**etcd {
             Subject::Url(address) => behind_bridge(address, base)?,
             Subject::Command(words) => {
-                let kept = Kept::start(words, &cpus)?;
+                let kept = Kept::start(words, &cpus, &Load::default())?;
                 behind_bridge(&kept.server(), base)?
             }
             Subject::Etcd(_) | Subject::Protobuf(_) | Subject::Floor(_) => {
@@ -124,7 +124,7 @@ fn measure(
         Subject::Url(address) => server(&Load { server: address.clone(), ..base.clone() })?,
         Subject::Command(words) => {
             // Dropped after the run, whatever its outcome: then the server ends.
-            let kept = Kept::start(words, &cpus)?;
+            let kept = Kept::start(words, &cpus, base)?;
             server(&Load { server: kept.server(), ..base.clone() }).map_err(|why| {
                 kept.last_words().map_or_else(|| why.clone(), |said| format!("{why} ({said})"))
             })?

@@ -1,49 +1,51 @@
 //! The server's address as written, its resource, and the paths of its objects.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// Where the server listens, as HOST:PORT.
+/// Where the server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Server(String);
+pub(crate) struct Server {
+    /// HOST:PORT.
+    authority: String,
+    pub(crate) tls: bool,
+}
 
 impl Server {
-    /// Reads `http://HOST[:PORT][/]`. The error is the mend.
+    /// Reads `http://HOST[:PORT][/]`, or the same with `https`. The error is the mend.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
-        if text.starts_with("https://") {
-            return Err(
-                "TLS is not spoken here; put `kubectl proxy` in front and give http://127.0.0.1:8001",
-            );
-        }
-        let authority = text.strip_prefix("http://").ok_or("write it as http://HOST:PORT")?;
+        let secure = text.strip_prefix("https://");
+        let authority =
+            secure.or_else(|| text.strip_prefix("http://")).ok_or("write it as http://HOST:PORT")?;
         let authority = authority.strip_suffix('/').unwrap_or(authority);
         // An IPv6 address has colons of its own, in brackets.
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => {
                 (host, port.parse().map_err(|_| "the port is a number from 1 to 65535")?)
             }
-            _ => (authority, 80),
+            _ => (authority, if secure.is_some() { 443 } else { 80 }),
         };
         if host.is_empty() || host.contains(['/', '?', '#', '@']) || port == 0 {
             return Err("give host and port only, as http://127.0.0.1:8080");
         }
-        Ok(Self(format!("{host}:{port}")))
+        Ok(Self { authority: format!("{host}:{port}"), tls: secure.is_some() })
     }
 
     pub(crate) fn local(port: u16) -> Self {
-        Self(SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string())
+        Self { authority: SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string(), tls: false }
     }
 
     pub(crate) fn authority(&self) -> &str {
-        &self.0
+        &self.authority
     }
 
     /// The first of its addresses at which something answers; only loopback, unless `anywhere`. The error is the mend.
     pub(crate) fn resolve(&self, anywhere: bool) -> Result<SocketAddr, String> {
         let unresolved = |why: &str| format!("the host has no address ({why}); check its spelling");
         let addresses: Vec<SocketAddr> =
-            self.0.to_socket_addrs().map_err(|fault| unresolved(&fault.to_string()))?.collect();
+            self.authority.to_socket_addrs().map_err(|fault| unresolved(&fault.to_string()))?.collect();
         if let Some(far) = addresses.iter().find(|address| !anywhere && !address.ip().is_loopback()) {
             return Err(format!(
                 "{} is not this machine; give a loopback address, or --i-own-this-server if that is true",
@@ -58,6 +60,12 @@ impl Server {
             }
         }
         Err(why)
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}://{}", if self.tls { "https" } else { "http" }, self.authority)
     }
 }
 
@@ -123,10 +131,11 @@ mod tests {
             ("http://localhost/", "localhost:80"),
             ("http://[::1]:8080", "[::1]:8080"),
             ("http://[::1]", "[::1]:80"),
+            ("https://[::1]", "[::1]:443"),
         ] {
             assert_eq!(Server::parse(text).as_ref().map(Server::authority), Ok(authority));
         }
-        for bad in "https://x 127.0.0.1:8080 http:// http://:80 http://a:b http://a:0 http://a/b http://u@a"
+        for bad in "https:// 127.0.0.1:8080 http:// http://:80 http://a:b http://a:0 http://a/b http://u@a"
             .split(' ')
         {
             assert!(Server::parse(bad).is_err(), "{bad}");

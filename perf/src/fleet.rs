@@ -63,7 +63,7 @@ impl Fleet {
                 Helper::process(&["worker"], hear)
             };
             fleet.members.push(started.map_err(|fault| format!("a worker cannot be started: {fault}"))?);
-            fleet.tell(number as usize, &Command::Open(plan.clone()))?;
+            fleet.tell(number as usize, &Command::Open(Box::new(plan.clone())))?;
         }
         Ok(fleet)
     }

@@ -7,6 +7,7 @@ use crate::http::Connection;
 use crate::object::Recipe;
 use crate::options::{Hostile, HostileKind};
 use crate::target::{Target, gently};
+use crate::tls::{Client, Stream, stream};
 use serde::Serialize;
 use serde_json::json;
 use socket2::{SockFilter, SockRef};
@@ -41,8 +42,8 @@ pub(crate) struct Found {
 }
 
 #[derive(Debug, Default)]
-struct Client {
-    stream: Option<TcpStream>,
+struct Peer {
+    stream: Option<Box<dyn Stream>>,
     sent: usize,
     /// A watch that has begun; of a vanishing one: that has vanished.
     settled: bool,
@@ -53,6 +54,7 @@ struct Clients {
     address: SocketAddr,
     /// What is sent at once when a connection is open.
     request: String,
+    tls: Option<Client>,
     found: Found,
 }
 
@@ -77,7 +79,9 @@ impl HostileClients {
             request = target.caller.head("GET", &format!("{collection}?watch=1"), None);
         }
         let address = hostile.at.unwrap_or(target.address);
-        let clients = Clients { kind: hostile.kind, address, request, found: Found::default() };
+        let speaks = !matches!(hostile.kind, HostileKind::Hellos | HostileKind::Crowd);
+        let tls = target.tls.clone().filter(|_| speaks && hostile.at.is_none());
+        let clients = Clients { kind: hostile.kind, address, request, tls, found: Found::default() };
         let clients = thread::spawn(move || gently(|| clients.serve(hostile.clients, end_ns)));
         let burst = (hostile.kind == HostileKind::Burst).then(|| {
             let server = target.connect();
@@ -101,7 +105,7 @@ impl HostileClients {
 
 impl Clients {
     fn serve(mut self, count: u32, end_ns: u64) -> Found {
-        let mut clients: Vec<Client> = (0..count).map(|_| Client::default()).collect();
+        let mut clients: Vec<Peer> = (0..count).map(|_| Peer::default()).collect();
         let began = now_ns();
         for turn in 0usize.. {
             let due = began + turn as u64 * (ROUND_NS / GROUPS as u64);
@@ -116,22 +120,28 @@ impl Clients {
         self.found
     }
 
-    fn step(&mut self, client: &mut Client) {
+    fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
+        let socket = TcpStream::connect_timeout(&self.address, CONNECT_WITHIN)?;
+        socket.set_read_timeout(Some(CONNECT_WITHIN))?;
+        let stream = stream(socket, self.tls.as_ref())?;
+        stream.socket().set_nonblocking(true)?;
+        Ok(stream)
+    }
+
+    fn step(&mut self, client: &mut Peer) {
         let watches = matches!(self.kind, HostileKind::Vanish | HostileKind::Burst);
         if watches && client.settled {
             return;
         }
         let Some(stream) = &mut client.stream else {
-            let opened = TcpStream::connect_timeout(&self.address, CONNECT_WITHIN)
-                .and_then(|stream| stream.set_nonblocking(true).map(|()| stream));
-            let Ok(mut stream) = opened else {
+            let Ok(mut stream) = self.connect() else {
                 self.found.refused += 1;
                 return;
             };
             self.found.opened += 1;
             // A new socket has room for this.
             let _gone = stream.write_all(self.request.as_bytes());
-            *client = Client { stream: Some(stream), ..Client::default() };
+            *client = Peer { stream: Some(stream), ..Peer::default() };
             return;
         };
         match stream.read(&mut [0; 512]) {
@@ -139,12 +149,13 @@ impl Clients {
             Ok(1..) => {
                 let drop_all = SockFilter::new(BPF_RET, 0, 0, 0);
                 let vanishes = self.kind == HostileKind::Vanish;
-                client.settled = !vanishes || SockRef::from(&*stream).attach_filter(&[drop_all]).is_ok();
+                client.settled =
+                    !vanishes || SockRef::from(stream.socket()).attach_filter(&[drop_all]).is_ok();
                 self.found.vanished += u64::from(vanishes && client.settled);
             }
             Ok(0) | Err(_) => {
                 self.found.ended += 1;
-                *client = Client::default();
+                *client = Peer::default();
                 return;
             }
         }
@@ -206,11 +217,12 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
     /// Clients of a kind, one of them, the other end of its connection, and the listener.
-    fn open(kind: HostileKind, request: &str) -> (Clients, Client, TcpStream, TcpListener) {
+    fn open(kind: HostileKind, request: &str) -> (Clients, Peer, TcpStream, TcpListener) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("bound");
-        let mut clients = Clients { kind, address, request: request.to_owned(), found: Found::default() };
-        let mut client = Client::default();
+        let request = request.to_owned();
+        let mut clients = Clients { kind, address, request, tls: None, found: Found::default() };
+        let mut client = Peer::default();
         clients.step(&mut client);
         let (server, _) = listener.accept().expect("a connection");
         (clients, client, server, listener)

@@ -2,6 +2,7 @@
 
 use crate::chunked::{ChunkDecoder, Step};
 use crate::stamp::decimal;
+use crate::tls::{Client, Stream, stream};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
 use std::io::{self, Error, ErrorKind, Read, Write};
@@ -10,9 +11,10 @@ use std::time::Duration;
 
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
+pub(crate) const USER_AGENT: &str = concat!("revcast-perf/", env!("CARGO_PKG_VERSION"));
 
 /// The server broke HTTP. Another attempt would not help, unlike after a connection that broke.
-fn broken(what: impl Display) -> Error {
+pub(crate) fn broken(what: impl Display) -> Error {
     Error::new(ErrorKind::InvalidData, format!("the server's {what}"))
 }
 
@@ -140,26 +142,6 @@ impl Responses {
         })
     }
 
-    /// The same of a response that must have status 200. Of another, `held` takes the beginning of the body, which says why.
-    pub(crate) fn next_of_200<'a>(
-        &mut self,
-        input: &mut &'a [u8],
-        held: &mut Vec<u8>,
-    ) -> Result<Part<'a>, Refusal> {
-        loop {
-            let is_200 = self.head.is_some_and(|head| head.status == 200);
-            let part = self.next(input, held)?;
-            match part {
-                Part::Head(head) if head.status != 200 => {}
-                Part::Data(data) if !is_200 => {
-                    held.extend_from_slice(&data[..data.len().min(HEAD_BYTES_MAX - held.len())]);
-                }
-                Part::End(head) if !is_200 => return Err(Refusal::Status(head.status, excerpt(held))),
-                Part::Head(_) | Part::Data(_) | Part::More | Part::End(_) => return Ok(part),
-            }
-        }
-    }
-
     fn next_head<'a>(&mut self, input: &mut &'a [u8], held: &mut Vec<u8>) -> io::Result<Part<'a>> {
         while !input.is_empty() {
             let before = held.len();
@@ -218,15 +200,16 @@ impl Replies {
 pub(crate) struct Caller {
     pub(crate) host: String,
     pub(crate) token: Option<String>,
+    /// Certificates in PEM, and with them TLS.
+    pub(crate) trust: Option<String>,
 }
 
 impl Caller {
     /// The head of a request. `body_bytes`: `None` for a request without a body.
     pub(crate) fn head(&self, method: &str, path: &str, body_bytes: Option<usize>) -> String {
         let mut head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: revcast-perf/{}\r\nAccept: application/json\r\n",
-            self.host,
-            env!("CARGO_PKG_VERSION")
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: {USER_AGENT}\r\nAccept: application/json\r\n",
+            self.host
         );
         if let Some(token) = &self.token {
             head.push_str(&format!("Authorization: Bearer {token}\r\n"));
@@ -237,19 +220,50 @@ impl Caller {
         head.push_str("\r\n");
         head
     }
+
+    /// The client's side of TLS, if there is any. `protocol`: by ALPN.
+    pub(crate) fn tls(&self, protocol: &[u8]) -> Result<Option<Client>, String> {
+        self.trust.as_ref().map(|trust| Client::new(trust, &self.host, protocol)).transpose()
+    }
+}
+
+/// What a watch or a list asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) path: &'a str,
+    pub(crate) accept: &'a str,
+    pub(crate) gzip: bool,
+}
+
+pub(crate) const JSON: &str = "application/json";
+
+impl Request<'_> {
+    /// As HTTP/1.1 has it.
+    pub(crate) fn head(&self) -> String {
+        let mut head = self.caller.head("GET", self.path, None);
+        if self.accept != JSON {
+            head = head.replacen("Accept: application/json", &format!("Accept: {}", self.accept), 1);
+        }
+        if self.gzip {
+            head.insert_str(head.len() - 2, "Accept-Encoding: gzip\r\n");
+        }
+        head
+    }
 }
 
 /// A blocking connection: one call at a time, kept alive between calls, opened again when the server closed it.
 pub(crate) struct Connection {
     address: SocketAddr,
     caller: Caller,
-    stream: Option<TcpStream>,
+    tls: Option<Client>,
+    stream: Option<Box<dyn Stream>>,
     replies: Replies,
 }
 
 impl Connection {
-    pub(crate) fn new(address: SocketAddr, caller: Caller) -> Self {
-        Self { address, caller, stream: None, replies: Replies::default() }
+    pub(crate) fn new(address: SocketAddr, caller: Caller, tls: Option<Client>) -> Self {
+        Self { address, caller, tls, stream: None, replies: Replies::default() }
     }
 
     /// Sends one request and waits for its response, at most 60 s. Gives its status and body.
@@ -294,10 +308,10 @@ impl Connection {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
-                let stream = TcpStream::connect(self.address)?;
-                stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-                stream
+                let socket = TcpStream::connect(self.address)?;
+                socket.set_nodelay(true)?;
+                socket.set_read_timeout(Some(Duration::from_secs(60)))?;
+                stream(socket, self.tls.as_ref())?
             }
         };
         let mut request = self.caller.head(method, path, body.map(<[u8]>::len)).into_bytes();

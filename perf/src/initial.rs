@@ -5,7 +5,8 @@
 mod stream;
 
 use crate::clock::{nanos, now_ns, timeout};
-use crate::http::Refusal;
+use crate::http::{Caller, JSON, Refusal, Request};
+use crate::http2::WINDOW_MAX;
 use crate::known::Known;
 use crate::latency::Latency;
 use crate::object::Recipe;
@@ -14,10 +15,11 @@ use crate::record::Record;
 use crate::report::Report;
 use crate::setup;
 use crate::target::{Target, Trouble, client_cpu_ns, used};
+use crate::wire::{Speech, Wire};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, OnceLock};
@@ -30,7 +32,7 @@ const EVENTS_MAX: usize = 1024;
 const WATCH_SECONDS: u32 = 3600;
 
 const SHOWN: &str = "
-    objects resource object_bytes watchers asked encoding
+    objects resource object_bytes watchers asked encoding protocol
     first_synced_ns synced_p50_ns synced_p99_ns last_synced_ns
     objects_received objects_per_second bytes received_bytes_per_second
     missing duplicated unexpected malformed stale_marks unfinished
@@ -39,7 +41,9 @@ const SHOWN: &str = "
 const WRONG: &str = "missing duplicated unexpected malformed stale_marks unfinished";
 
 struct Start {
-    request: String,
+    caller: Caller,
+    path: String,
+    gzip: bool,
     wanted: Wanted,
     /// All threads and the coordinator: the requests leave after it.
     gate: Barrier,
@@ -96,13 +100,14 @@ pub(crate) fn measure(
     record: &mut Record,
 ) -> Result<(), String> {
     let base = &args.base;
-    let mut request = target.caller.head("GET", &request_target(recipe, args.list), None);
-    if args.gzip {
-        request.insert_str(request.len() - 2, "Accept-Encoding: gzip\r\n");
-    }
-    let threads = base.threads.min(base.watchers);
+    let streams = base.streams().unwrap_or(1);
+    let speech = Speech::new(&target.caller, base.streams().map(|_| WINDOW_MAX))?;
+    let connections = base.watchers.div_ceil(streams);
+    let threads = base.threads.min(connections);
     let start = Start {
-        request,
+        caller: target.caller.clone(),
+        path: request_target(recipe, args.list),
+        gzip: args.gzip,
         wanted: Wanted { run: recipe.run, objects: recipe.objects(), list: args.list },
         gate: Barrier::new(threads as usize + 1),
         began_ns: OnceLock::new(),
@@ -110,20 +115,20 @@ pub(crate) fn measure(
         left: AtomicU64::new(u64::from(base.watchers)),
         refused: OnceLock::new(),
     };
-    let mut sockets: Vec<Vec<TcpStream>> = (0..threads).map(|_| Vec::new()).collect();
-    for number in 0..base.watchers {
-        let address = target.address;
-        let socket = connect(address).map_err(|fault| {
+    let mut links: Vec<Vec<Link>> = (0..threads).map(|_| Vec::new()).collect();
+    for number in 0..connections {
+        let (address, clients) = (target.address, streams.min(base.watchers - number * streams));
+        let link = Link::connect(address, &speech, clients, &start.wanted).map_err(|fault| {
             format!("connect to {address}, {number} being open: {fault}; is the server up?")
         })?;
-        sockets[(number % threads) as usize].push(socket);
+        links[(number % threads) as usize].push(link);
     }
 
     let rss_before = target.rss_of_now_on();
     let (server_before, own_before) = (target.server_cpu_ns(), client_cpu_ns([]));
     let shares: Vec<Result<Share, String>> = thread::scope(|scope| {
-        let receive = |sockets| scope.spawn(|| receive(sockets, &start));
-        let running: Vec<_> = sockets.into_iter().map(receive).collect();
+        let receive = |links| scope.spawn(|| receive(links, &start));
+        let running: Vec<_> = links.into_iter().map(receive).collect();
         start.gate.wait();
         let joined = running.into_iter().map(|thread| thread.join());
         joined.map(|share| share.unwrap_or_else(|_| Err("a receiver panicked".to_owned()))).collect()
@@ -164,27 +169,94 @@ pub(crate) fn measure(
     Ok(())
 }
 
-fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
-    let socket = TcpStream::connect(address)?;
-    socket.set_nodelay(true)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
+/// A connection, and the clients that share it.
+struct Link {
+    socket: TcpStream,
+    wire: Wire,
+    clients: Vec<Stream>,
+}
+
+impl Link {
+    /// Connects. With TLS the handshake is over then.
+    fn connect(address: SocketAddr, speech: &Speech, clients: u32, wanted: &Wanted) -> io::Result<Self> {
+        let (socket, mut wire) = (TcpStream::connect(address)?, Wire::new(speech)?);
+        socket.set_nodelay(true)?;
+        wire.send(&socket)?;
+        while !wire.is_open() {
+            let mut buffer = vec![0; READ_BYTES];
+            let (filled, count) = wire.read(&socket, &mut buffer)?;
+            if count == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            wire.take(&mut buffer[..filled], |_, _| {})?;
+            wire.send(&socket)?;
+        }
+        Ok(Self { socket, wire, clients: (0..clients).map(|_| Stream::new(wanted)).collect() })
+    }
+
+    /// Sends the requests of all, and does not wait from then on.
+    fn ask(&mut self, start: &Start) -> io::Result<()> {
+        let Start { caller, path, gzip, .. } = start;
+        let request = Request { caller, path, accept: JSON, gzip: *gzip };
+        for (slot, _) in (0..).zip(&self.clients) {
+            self.wire.ask(slot, &request, true)?;
+        }
+        self.wire.send(&self.socket)?;
+        self.socket.set_nonblocking(true)
+    }
+
+    /// Reads once. False: nothing more comes.
+    fn receive(&mut self, buffer: &mut [u8], start: &Start, known: &mut Known, share: &mut Share) -> bool {
+        let (clients, wire) = (&mut self.clients, &mut self.wire);
+        let over = match wire.read(&self.socket, buffer) {
+            Ok((_, 0)) => Some("the server closed the connection".to_owned()),
+            Ok((filled, count)) => {
+                share.found.bytes += count as u64;
+                let taken = wire.take(&mut buffer[..filled], |slot, brought| {
+                    let client = &mut clients[slot as usize];
+                    match client.take(brought, &start.wanted, known) {
+                        Ok(false) => {}
+                        Ok(true) => share.sync(start),
+                        Err(status @ Refusal::Status(..)) => _ = refuse(start, &status.to_string()),
+                        Err(Refusal::Broken(why)) => give_up(client, &why, start),
+                    }
+                });
+                taken.and_then(|()| wire.send(&self.socket)).err().map(|fault| fault.to_string())
+            }
+            Err(fault) if matches!(fault.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
+            Err(fault) => Some(fault.to_string()),
+        };
+        if let Some(why) = &over {
+            // A list's connection may be closed behind its end.
+            clients.iter_mut().for_each(|client| give_up(client, why, start));
+        }
+        over.is_none()
+    }
+}
+
+impl Share {
+    fn sync(&mut self, start: &Start) {
+        self.synced.record(now_ns().saturating_sub(*start.began_ns.get_or_init(now_ns)));
+        start.left.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn give_up(client: &mut Stream, why: &str, start: &Start) {
+    let fewer = u64::from(client.give_up(why));
+    start.left.fetch_sub(fewer, Ordering::AcqRel);
 }
 
 /// One thread: sends its requests when the gate opens, and reads until all clients of all threads are synced.
-fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
+fn receive(mut links: Vec<Link>, start: &Start) -> Result<Share, String> {
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC);
-    let mut clients: Vec<(TcpStream, Stream)> =
-        sockets.into_iter().map(|socket| (socket, Stream::new(&start.wanted))).collect();
     start.gate.wait();
     let poll = poll.map_err(|fault| format!("epoll_create: {fault}"))?;
     let began_ns = *start.began_ns.get_or_init(now_ns);
     let deadline_ns = began_ns.saturating_add(nanos(start.timeout));
     let mut share = Share::default();
-    for (index, (socket, _)) in clients.iter_mut().enumerate() {
-        // A request fits into the empty buffer of a new socket.
-        socket.write_all(start.request.as_bytes()).map_err(|fault| refuse(start, &fault.to_string()))?;
-        epoll::add(&poll, &*socket, EventData::new_u64(index as u64), EventFlags::IN)
+    for (index, link) in links.iter_mut().enumerate() {
+        link.ask(start).map_err(|fault| refuse(start, &fault.to_string()))?;
+        epoll::add(&poll, &link.socket, EventData::new_u64(index as u64), EventFlags::IN)
             .map_err(|fault| refuse(start, &format!("epoll_ctl: {fault}")))?;
     }
     let mut buffer = vec![0; READ_BYTES];
@@ -198,36 +270,14 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
         }
         for event in &events {
             let data = event.data;
-            let Some((socket, client)) = usize::try_from(data.u64()).ok().and_then(|at| clients.get_mut(at))
-            else {
-                continue;
-            };
-            let over = match socket.read(&mut buffer) {
-                Ok(0) => Some("the server closed the connection".to_owned()),
-                Ok(count) => match client.take(&buffer[..count], &start.wanted, &mut known) {
-                    Ok(false) => None,
-                    Ok(true) => {
-                        share.synced.record(now_ns().saturating_sub(began_ns));
-                        start.left.fetch_sub(1, Ordering::AcqRel);
-                        None
-                    }
-                    Err(status @ Refusal::Status(..)) => return Err(refuse(start, &status.to_string())),
-                    Err(Refusal::Broken(why)) => Some(why),
-                },
-                Err(fault) if matches!(fault.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
-                Err(fault) => Some(fault.to_string()),
-            };
-            if let Some(why) = over {
-                // A list's connection may be closed behind its end.
-                if !client.is_synced {
-                    client.give_up(&why);
-                    start.left.fetch_sub(1, Ordering::AcqRel);
-                }
-                let _gone = epoll::delete(&poll, &*socket);
+            let link = usize::try_from(data.u64()).ok().and_then(|at| links.get_mut(at));
+            let Some(link) = link else { continue };
+            if !link.receive(&mut buffer, start, &mut known, &mut share) {
+                let _gone = epoll::delete(&poll, &link.socket);
             }
         }
     }
-    for (_, client) in &mut clients {
+    for client in links.iter_mut().flat_map(|link| &mut link.clients) {
         client.give_up("the time was up");
         share.found.add(&client.found);
     }

@@ -5,14 +5,15 @@
 use crate::bridge::Store;
 use crate::clock::{nanos, now_ns, sleep_until};
 use crate::event::{Event, Kind};
-use crate::http::{Caller, Part, Responses};
+use crate::http::{Caller, JSON, Request};
+use crate::http2::WINDOW_MAX;
 use crate::options::Lag;
 use crate::report::Report;
 use crate::target::Trouble;
+use crate::wire::{Brought, End, Speech, Wire};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -50,9 +51,11 @@ pub(crate) fn run(args: &Lag) -> Result<Report, Trouble> {
     let (etcd, below, bare) = (args.etcd.clone(), prefix.clone(), notes.clone());
     follow(move |ready| on_a_runtime(watch_bare(&etcd, &below, from, &bare, &ready)))?;
     let (address, host) = (args.base.server.resolve(false)?, args.base.server.authority().to_owned());
+    let caller = Caller { host: host.clone(), token: None, trust: args.base.trust()? };
+    let speech = Speech::new(&caller, args.base.streams().map(|_| WINDOW_MAX))?;
     let behind = notes.clone();
     follow(move |ready| {
-        let outcome = watch_behind(address, &host, from, &behind, &ready);
+        let outcome = watch_behind(address, &speech, from, &behind, &ready);
         outcome.map_err(|why| format!("the server at {host}: {why}"))
     })?;
     let took_seconds = on_a_runtime(write(args, &prefix, &notes))?;
@@ -93,29 +96,35 @@ async fn watch_bare(
 
 fn watch_behind(
     address: SocketAddr,
-    host: &str,
+    speech: &Speech,
     from: u64,
     notes: &Sender<Note>,
     ready: &Sender<()>,
 ) -> Result<(), Box<dyn Error>> {
-    let mut socket = TcpStream::connect(address)?;
+    let socket = TcpStream::connect(address)?;
     socket.set_nodelay(true)?;
     let path = format!(
         "/api/v1/namespaces/{NAMESPACE}/configmaps?watch=1&timeoutSeconds=3600&resourceVersion={from}"
     );
-    let caller = Caller { host: host.to_owned(), token: None };
-    socket.write_all(caller.head("GET", &path, None).as_bytes())?;
-    let (mut responses, mut held, mut line) = (Responses::default(), Vec::new(), Vec::new());
+    let (mut wire, mut line, mut ended) = (Wire::new(speech)?, Vec::new(), None);
+    wire.ask(0, &Request { caller: &speech.caller, path: &path, accept: JSON, gzip: false }, true)?;
+    wire.send(&socket)?;
     let mut buffer = vec![0; 64 << 10];
-    while let count @ 1.. = socket.read(&mut buffer)? {
-        let (now, mut input) = (now_ns(), &buffer[..count]);
-        loop {
-            match responses.next_of_200(&mut input, &mut held).map_err(|why| why.to_string())? {
-                Part::Head(_) => ready.send(())?,
-                Part::Data(data) => line.extend_from_slice(data),
-                Part::More => break,
-                Part::End(_) => return Ok(()),
+    while let (filled, 1..) = wire.read(&socket, &mut buffer)? {
+        let now = now_ns();
+        wire.take(&mut buffer[..filled], |_, brought| match brought {
+            Brought::Head { .. } => _ = ready.send(()),
+            Brought::Data(data) => line.extend_from_slice(data),
+            Brought::End(end) => ended = Some(end),
+        })?;
+        wire.send(&socket)?;
+        match ended.take() {
+            None => {}
+            Some(End::Whole) => return Ok(()),
+            Some(End::Refused(status, words)) => {
+                return Err(format!("it answered with {status}: {words}").into());
             }
+            Some(End::Cut(why)) => return Err(why.into()),
         }
         while let Some(end) = memchr::memchr(b'\n', &line) {
             let text: Vec<u8> = line.drain(..=end).collect();

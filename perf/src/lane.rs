@@ -1,25 +1,27 @@
-//! One thread and its share of the watchers: an epoll, one read buffer, one state. It opens its watches at a bounded
-//! rate, reads what comes, and at the end waits for what is still in flight and closes the accounts.
+//! One thread and its share of the watchers: an epoll, one read buffer, one state, and connections that carry one watch each, or
+//! several over HTTP/2. It opens its watches at a bounded rate, reads what comes, and at the end waits for what is still in flight and closes the accounts.
 //!
 //! A worker has some of them: it takes commands from one pipe and sends their reports into another. It is a thread of the
 //! coordinator, or a process (`revcast-perf worker`), because one process may have only so many descriptors.
 
+mod link;
 mod storm;
 
 use crate::child::{messages, send};
 use crate::clock::{SECOND_NS, nanos, now_ns, timeout};
-use crate::http::{Refusal, Responses};
+use crate::http::{JSON, Request};
 use crate::ledger::{Due, Scope};
 use crate::message::{Command, Cut, Finish, Plan, Report};
 use crate::watcher::{LaneState, Phase, Watcher};
+use crate::wire::{Brought, End, Speech};
 use fastrand::Rng;
+use link::{HUNG_UP, Link};
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::epoll::{self, EventFlags};
 use rustix::fd::OwnedFd;
-use rustix::io::{Errno, read};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use rustix::io::Errno;
+use std::io::{ErrorKind, Read, Write};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
@@ -33,7 +35,6 @@ const EVENTS_MAX: usize = 1024;
 const LINGER_NS: u64 = 250_000_000;
 const IDLE_NS: u64 = 20_000_000;
 const BUSY_NS: u64 = 1_000_000;
-const HUNG_UP: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
 struct Beat {
     next_ns: u64,
@@ -51,6 +52,14 @@ impl Beat {
     }
 }
 
+/// What a read brought of a watch, besides events.
+enum Notice {
+    Answered,
+    Ended(End),
+    /// What came is no stream of events.
+    Broken(String),
+}
+
 struct Closing {
     due: Vec<Due>,
     some_failed: bool,
@@ -64,7 +73,13 @@ pub(crate) struct Lane {
     commands: Receiver<Command>,
     reports: Sender<Report>,
     epoll: OwnedFd,
+    speech: Speech,
     watchers: Vec<Watcher>,
+    /// `streams` watchers share the first, so many the next, and so on. `None`: it is not open.
+    connections: Vec<Option<Link>>,
+    streams: usize,
+    /// What a read brought, until it is seen to.
+    notices: Vec<(usize, Notice)>,
     state: LaneState,
     wanted: usize,
     connects: Beat,
@@ -87,7 +102,7 @@ impl Lane {
         plan: Arc<Plan>,
         commands: Receiver<Command>,
         reports: Sender<Report>,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, String> {
         let wanted = (number..plan.watchers).step_by(plan.threads.max(1) as usize).len();
         let now = now_ns();
         let connect_interval_ns = plan.connect_interval_ns.saturating_mul(u64::from(plan.threads));
@@ -99,8 +114,12 @@ impl Lane {
             number,
             commands,
             reports,
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|fault| format!("epoll: {fault}"))?,
+            speech: Speech::new(&plan.caller, plan.streams.map(|_| plan.mixture.window_bytes()))?,
             watchers: Vec::with_capacity(wanted),
+            connections: Vec::new(),
+            streams: plan.streams.unwrap_or(1) as usize,
+            notices: Vec::new(),
             state: LaneState::new(plan.run, now),
             wanted,
             connects: Beat { next_ns: now, interval_ns: connect_interval_ns },
@@ -192,7 +211,7 @@ impl Lane {
             self.state.rows.resize(row_at + scope.objects.len(), 0);
             self.state.tally.seen.deaf += u64::from(deaf);
             self.watchers.push(Watcher::new(scope_at, scope.revision, row_at, deaf));
-            self.connect(index)?;
+            self.open(index)?;
         }
         Ok(())
     }
@@ -203,169 +222,228 @@ impl Lane {
         self.plan.first_watcher + index.saturating_mul(self.plan.threads) + self.number
     }
 
-    fn connect(&mut self, index: usize) -> Result<(), String> {
-        let source = source_of(self.watcher_at(index), self.plan.sources);
-        let receive_buffer = self.plan.mixture.receive_buffer_bytes.filter(|_| self.watchers[index].deaf);
-        let socket = begin_connect(self.plan.address, source, receive_buffer)
-            .map_err(|fault| self.connect_fault(fault))?;
-        epoll::add(&self.epoll, &socket, EventData::new_u64(index as u64), EventFlags::OUT)
-            .map_err(|fault| format!("epoll_ctl: {fault}"))?;
-        self.watchers[index].go_on(socket);
-        Ok(())
+    /// Asks for watch `index`, over its connection, which is begun if there is none.
+    fn open(&mut self, index: usize) -> Result<(), String> {
+        let (place, slot) = self.place_of(index);
+        if self.connections.len() <= place {
+            self.connections.resize_with(place + 1, || None);
+        }
+        if self.connections[place].is_none() {
+            self.connections[place] = Some(self.connect(place)?);
+        }
+        let watcher = &mut self.watchers[index];
+        watcher.phase = Phase::Asked;
+        let scope = &self.plan.scopes[watcher.scope as usize];
+        // After the last that it saw: at first that is what the LIST showed.
+        let after = watcher.account.revision();
+        let path = scope.watch_path(after, self.plan.timeout_seconds, self.plan.bookmarks);
+        let accept = scope.media.accept().unwrap_or(JSON);
+        let request = Request { caller: &self.speech.caller, path: &path, accept, gzip: false };
+        let Some(link) = &mut self.connections[place] else { return Ok(()) };
+        if let Some(why) = link.wire.leaving() {
+            return Err(format!("no new watch, since {why}"));
+        }
+        let sent = link.wire.ask(slot, &request, !watcher.deaf).and_then(|()| link.send());
+        sent.map_err(|fault| format!("sending the request of a watch: {fault}"))
     }
 
-    fn connect_fault(&self, fault: Errno) -> String {
-        let mend = match fault {
-            Errno::MFILE | Errno::NFILE => "no file descriptors are left: use --processes or raise nofile",
-            Errno::ADDRNOTAVAIL => "no local port is left: use --sources",
+    /// The place of the connection of watcher `index`, and the watcher's number on it.
+    fn place_of(&self, index: usize) -> (usize, u32) {
+        (index / self.streams, u32::try_from(index % self.streams).unwrap_or(u32::MAX))
+    }
+
+    fn connect(&self, place: usize) -> Result<Link, String> {
+        let source = source_of(self.watcher_at(place), self.plan.sources);
+        // Over HTTP/2 it is the stream's window.
+        let of_deaf = |_: &usize| self.streams == 1 && self.watchers[place].deaf;
+        let receive_buffer = self.plan.mixture.receive_buffer_bytes.filter(of_deaf);
+        let link = Link::connect(self.plan.address, source, receive_buffer, &self.speech)
+            .map_err(|fault| self.connect_fault(&fault))?;
+        link.add_to(&self.epoll, place).map_err(|fault| format!("epoll_ctl: {fault}"))?;
+        Ok(link)
+    }
+
+    fn connect_fault(&self, fault: &io::Error) -> String {
+        let mend = match Errno::from_io_error(fault) {
+            Some(Errno::MFILE | Errno::NFILE) => {
+                "no file descriptors are left: use --processes or raise nofile"
+            }
+            Some(Errno::ADDRNOTAVAIL) => "no local port is left: use --sources",
             _ => "is the server up, and does it accept this many connections?",
         };
         let (address, open) = (self.plan.address, self.watchers.len() - 1);
         format!("connect to {address} for a watch, {open} being open: {fault}; {mend}")
     }
 
-    fn await_events(&self, index: usize, flags: EventFlags) -> Result<(), String> {
-        let Some(socket) = &self.watchers[index].socket else { return Ok(()) };
-        epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), flags | EventFlags::ET)
-            .map_err(|fault| format!("epoll_ctl: {fault}"))
-    }
-
-    /// The socket of watcher `index` is ready. What is there must be read to its end, since watches are edge-triggered. A
-    /// short read is the end, unless the peer hung up after it.
-    fn on_ready(&mut self, index: usize, flags: EventFlags, buffer: &mut [u8]) -> Result<(), String> {
-        let watcher = &mut self.watchers[index];
-        if watcher.socket.is_none() {
-            return Ok(());
-        }
+    /// The socket of the connection at `place` is ready. What is there must be read to its end. A short read is the end, unless
+    /// the peer hung up after it.
+    fn on_ready(&mut self, place: usize, flags: EventFlags, buffer: &mut [u8]) -> Result<(), String> {
         let hung_up = flags.intersects(HUNG_UP);
-        match watcher.phase {
-            Phase::Connecting | Phase::Asking(_) => self.ask(index),
-            Phase::Reading(_) => {
-                while self.receive(index, hung_up, buffer)? {}
-                Ok(())
+        let Some(link) = self.connections.get_mut(place).and_then(Option::as_mut) else { return Ok(()) };
+        if !link.is_connected {
+            if let Err(fault) = link.outcome() {
+                return self.lost(place, &self.connect_fault(&fault.into()));
             }
-            Phase::Deaf => {
-                if hung_up {
-                    watcher.hang_up(&mut self.state);
-                    self.state.tally.seen.deaf_ended += 1;
-                }
-                Ok(())
-            }
+            link.is_connected = true;
         }
+        if let Err(fault) = link.send() {
+            return self.lost(place, &format!("sending the request of a watch: {fault}"));
+        }
+        if link.is_deaf {
+            return if hung_up { self.lost(place, "") } else { Ok(()) };
+        }
+        if hung_up || flags.contains(EventFlags::IN) {
+            while self.receive(place, hung_up, buffer)? {}
+        }
+        Ok(())
     }
 
     fn churn(&mut self, now: u64) -> Result<(), String> {
         while now >= self.state.measure_from_ns && self.churn.as_mut().is_some_and(|beat| beat.is_due(now)) {
             let index = self.random.usize(..self.watchers.len());
-            let watcher = &mut self.watchers[index];
-            if watcher.answered && !watcher.deaf {
-                watcher.hang_up(&mut self.state);
-                watcher.returning = true;
-                self.connect(index)?;
+            let watcher = &self.watchers[index];
+            if watcher.phase == Phase::Answered && !watcher.deaf {
+                self.leave(index);
+                self.watchers[index].returning = true;
+                self.open(index)?;
             }
         }
         Ok(())
     }
 
-    fn ask(&mut self, index: usize) -> Result<(), String> {
-        self.send_request(index).or_else(|why| if self.try_again(index, &why) { Ok(()) } else { Err(why) })
-    }
-
-    /// Completes the connect and sends the request, or what is left of it.
-    fn send_request(&mut self, index: usize) -> Result<(), String> {
-        let watcher = &self.watchers[index];
-        let Some(socket) = &watcher.socket else { return Ok(()) };
-        let sent = if let Phase::Asking(sent) = watcher.phase {
-            sent
-        } else {
-            let outcome = sockopt::socket_error(socket).and_then(|outcome| outcome);
-            outcome.map_err(|fault| self.connect_fault(fault))?;
-            0
-        };
-        let scope = &self.plan.scopes[watcher.scope as usize];
-        // After the last that it saw: at first that is what the LIST showed.
-        let after = watcher.account.revision();
-        let path = scope.watch_path(after, self.plan.timeout_seconds, self.plan.bookmarks);
-        let mut request = self.plan.caller.head("GET", &path, None);
-        if let Some(accept) = scope.media.accept() {
-            request = request.replacen("Accept: application/json", &format!("Accept: {accept}"), 1);
-        }
-        let sent = match rustix::io::write(socket, &request.as_bytes()[sent..]) {
-            Ok(count) => sent + count,
-            Err(Errno::AGAIN | Errno::INTR) => sent,
-            Err(fault) => return Err(format!("sending the request of a watch: {fault}")),
-        };
-        if sent < request.len() {
-            self.watchers[index].phase = Phase::Asking(sent);
-            return Ok(());
-        }
-        self.watchers[index].phase = Phase::Reading(Responses::default());
-        self.await_events(index, EventFlags::IN | EventFlags::RDHUP)
-    }
-
     /// Reads once. True: there may be more.
-    fn receive(&mut self, index: usize, hung_up: bool, buffer: &mut [u8]) -> Result<bool, String> {
-        let watcher = &mut self.watchers[index];
-        let Some(socket) = &watcher.socket else { return Ok(false) };
-        let count = match read(socket, &mut *buffer) {
-            Ok(count) => count,
-            Err(Errno::AGAIN) => return Ok(false),
-            Err(Errno::INTR) => return Ok(true),
-            Err(fault) => return self.ended(index, &format!("reading a watch: {fault}")),
+    fn receive(&mut self, place: usize, hung_up: bool, buffer: &mut [u8]) -> Result<bool, String> {
+        let Some(link) = &mut self.connections[place] else { return Ok(false) };
+        let (filled, count) = match link.read(buffer) {
+            Ok((filled, count @ 1..)) => (filled, count),
+            Ok(_) => {
+                let since = link.wire.leaving().map_or_else(String::new, |why| format!(", after {why}"));
+                let why = format!("the server closed a watch without ending it{since}");
+                return self.lost(place, &why).map(|()| false);
+            }
+            Err(fault) if fault.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(fault) if fault.kind() == ErrorKind::Interrupted => return Ok(true),
+            Err(fault) => {
+                return self.lost(place, &format!("reading a watch: {fault}")).map(|()| false);
+            }
         };
-        if count == 0 {
-            return self.ended(index, "the server closed a watch without ending it");
-        }
         self.state.now_ns = now_ns();
         if self.state.is_measuring() {
             self.state.tally.window.bytes += count as u64;
             self.state.tally.window.reads += 1;
         }
-        let waited = !watcher.answered;
-        self.state.newest_intended_ns = 0;
-        let scope = &self.plan.scopes[watcher.scope as usize];
-        let outcome = watcher.take(&buffer[..count], scope, &mut self.state);
-        let is_deaf = matches!(watcher.phase, Phase::Deaf);
-        let answered = waited && watcher.answered;
-        if answered && std::mem::take(&mut watcher.returning) {
-            self.state.tally.seen.returned += 1;
-        } else if answered {
-            self.established += 1;
-            if self.established == self.wanted {
-                self.report_ready();
+        let first = place * self.streams;
+        let (watchers, state, notices) = (&mut self.watchers, &mut self.state, &mut self.notices);
+        let (scopes, storm) = (&self.plan.scopes, &mut self.storm);
+        let outcome = link.wire.take(&mut buffer[..filled], |slot, brought| {
+            let index = first + slot as usize;
+            let watcher = &mut watchers[index];
+            state.newest_intended_ns = 0;
+            let is_head = matches!(brought, Brought::Head { .. });
+            match brought {
+                Brought::Head { .. } => {
+                    watcher.phase = Phase::Answered;
+                    notices.push((index, Notice::Answered));
+                }
+                Brought::Data(data) => {
+                    if let Err(refusal) = watcher.take(data, &scopes[watcher.scope as usize], state) {
+                        notices.push((index, Notice::Broken(refusal.to_string())));
+                    }
+                }
+                Brought::End(end) => notices.push((index, Notice::Ended(end))),
             }
+            if let Some(storm) = storm {
+                storm.notice(index, is_head, state);
+            }
+        });
+        for (index, notice) in std::mem::take(&mut self.notices) {
+            self.see_to(index, notice)?;
         }
-        self.notice(index, answered);
-        match outcome {
-            Ok(false) if is_deaf => self.await_events(index, EventFlags::RDHUP).map(|()| false),
-            Ok(false) => Ok(hung_up || count == buffer.len()),
-            Ok(true) => self.ended(index, "the server ended a watch before its time"),
-            Err(Refusal::Status(status, words)) if self.refused_again(index, status, &words) => Ok(false),
-            Err(Refusal::Status(status, words)) => {
+        if let Err(fault) = outcome {
+            self.state.tally.seen.malformed += u64::from(fault.kind() == ErrorKind::InvalidData);
+            return self.lost(place, &fault.to_string()).map(|()| false);
+        }
+        let Some(link) = &mut self.connections[place] else { return Ok(false) };
+        if let Err(fault) = link.send() {
+            return self.lost(place, &format!("answering the server: {fault}")).map(|()| false);
+        }
+        if self.plan.streams.is_none() && self.watchers[place].is_silent() {
+            let gone = link.go_deaf(&self.epoll, place);
+            return gone.map(|()| false).map_err(|fault| format!("epoll_ctl: {fault}"));
+        }
+        Ok(hung_up || filled == buffer.len())
+    }
+
+    fn see_to(&mut self, index: usize, notice: Notice) -> Result<(), String> {
+        let watcher = &mut self.watchers[index];
+        match notice {
+            Notice::Answered if std::mem::take(&mut watcher.returning) => {
+                self.state.tally.seen.returned += 1;
+                Ok(())
+            }
+            Notice::Answered => {
+                self.established += 1;
+                if self.established == self.wanted {
+                    self.report_ready();
+                }
+                Ok(())
+            }
+            Notice::Ended(End::Whole) => self.ended(index, "the server ended a watch before its time"),
+            Notice::Ended(End::Refused(status, words)) if self.refused_again(index, status, &words) => Ok(()),
+            Notice::Ended(End::Refused(status, words)) => {
                 Err(format!("the server answered a watch with {status}: {words}"))
             }
-            Err(Refusal::Broken(why)) => {
+            Notice::Ended(End::Cut(why)) => self.ended(index, &why),
+            Notice::Broken(why) => {
                 self.state.tally.seen.malformed += 1;
                 self.ended(index, &why)
             }
         }
     }
 
-    /// A watch is over before the run is. Once established that is counted; before, the run cannot begin. False, always:
-    /// nothing is left to read.
-    fn ended(&mut self, index: usize, why: &str) -> Result<bool, String> {
-        let watcher = &self.watchers[index];
-        let streamed = watcher.answered || watcher.returning;
-        if !streamed && self.try_again(index, why) {
-            return Ok(false);
+    /// The connection at `place` is over, and with it its watches.
+    fn lost(&mut self, place: usize, why: &str) -> Result<(), String> {
+        self.connections[place] = None;
+        let first = place * self.streams;
+        for index in first..self.watchers.len().min(first + self.streams) {
+            if self.watchers[index].phase != Phase::Away {
+                self.ended(index, why)?;
+            }
         }
+        Ok(())
+    }
+
+    /// Watch `index` is left: by its stream, or with its connection.
+    fn leave(&mut self, index: usize) {
         self.watchers[index].hang_up(&mut self.state);
+        let (place, slot) = self.place_of(index);
+        let Some(link) = &mut self.connections[place] else { return };
+        // A fault of the connection is found at the next read.
+        if !link.wire.cancel(slot) || link.send().is_err() {
+            self.connections[place] = None;
+        }
+    }
+
+    /// A watch is over before the run is. Once established that is counted; before, the run cannot begin.
+    fn ended(&mut self, index: usize, why: &str) -> Result<(), String> {
+        let watcher = &self.watchers[index];
+        let is_silent = watcher.is_silent();
+        let streamed = watcher.phase == Phase::Answered || watcher.returning;
+        if !streamed && self.try_again(index, why) {
+            return Ok(());
+        }
+        self.leave(index);
         self.given_up(index);
         if !streamed {
             return Err(format!("{why} (watch {index} of lane {}, before its response)", self.number));
         }
-        self.state.tally.seen.count(|seen| &mut seen.disconnected, || why.to_owned());
-        Ok(false)
+        let seen = &mut self.state.tally.seen;
+        if is_silent {
+            seen.deaf_ended += 1;
+        } else {
+            seen.count(|seen| &mut seen.disconnected, || why.to_owned());
+        }
+        Ok(())
     }
 
     fn begin_closing(&mut self, finish: &Finish) {
@@ -449,26 +527,6 @@ fn source_of(watcher: u32, sources: u32) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + 1 + turn))
 }
 
-fn begin_connect(
-    address: SocketAddr,
-    source: Option<Ipv4Addr>,
-    receive_buffer_bytes: Option<usize>,
-) -> Result<OwnedFd, Errno> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
-    // Before the connect: the window that is offered first depends on it.
-    if let Some(bytes) = receive_buffer_bytes {
-        sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
-    }
-    if let Some(source) = source {
-        bind(&socket, &SocketAddrV4::new(source, 0))?;
-    }
-    match connect(&socket, &address) {
-        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
-        Err(fault) => Err(fault),
-    }
-}
-
 pub(crate) fn work(commands: impl Read + Send + 'static, mut reports: impl Write) {
     let mut commands = messages(commands);
     let Some(Ok(Command::Open(plan))) = commands.next() else {
@@ -476,15 +534,14 @@ pub(crate) fn work(commands: impl Read + Send + 'static, mut reports: impl Write
         let _gone = send(&mut reports, &Report::Failed(message));
         return;
     };
-    let plan = Arc::new(plan);
+    let plan: Arc<Plan> = plan.into();
     let (sender, receiver) = channel();
     let start = |number| {
         let (teller, told) = channel();
         let (plan, reports) = (Arc::clone(&plan), sender.clone());
         let lane = thread::spawn(move || {
             let lane = Lane::new(number, plan, told, reports.clone());
-            let outcome = lane.map_err(|fault| format!("epoll: {fault}")).and_then(Lane::run);
-            if let Err(message) = outcome {
+            if let Err(message) = lane.and_then(Lane::run) {
                 let _gone = reports.send(Report::Failed(message));
             }
         });

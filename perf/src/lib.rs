@@ -2,7 +2,7 @@
 //! is what any client of a Kubernetes-style list/watch server gets.
 //!
 //! A run reads from the top: `options` → `fanout` → `run` → `target` (the server) → `setup` (its objects) →
-//! `fleet` (processes) → `lane` (a thread with its watchers) → `watcher` (one watch) →
+//! `fleet` (processes) → `lane` (a thread with its watchers) → `wire` (one connection) → `watcher` (one watch) →
 //! `report`, which says values by their names (`units`). `writer` writes meanwhile. `initial` is another run: many clients
 //! that ask for everything at once. A run is kept as a `record` by `outputs`, and `plots` makes a page of many. Whether
 //! every delivery is exact is decided by `stamp`, `event` and `ledger`.
@@ -23,6 +23,7 @@ mod fleet;
 mod floor;
 mod hostile;
 pub mod http;
+mod http2;
 mod idle;
 mod initial;
 mod interests;
@@ -52,8 +53,10 @@ mod storm;
 mod table;
 mod tally;
 mod target;
+mod tls;
 mod units;
 mod watcher;
+mod wire;
 mod writer;
 
 pub use floor::ring;

@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) first_watcher: u32,
     pub(crate) watchers: u32,
     pub(crate) threads: u32,
+    /// Watchers of one connection of HTTP/2; `None`: HTTP/1.1.
+    pub(crate) streams: Option<u32>,
     /// Source addresses 127.0.0.2 and up; 0: let the system choose.
     pub(crate) sources: u32,
     /// Between two connects of this worker, all its threads together.
@@ -86,7 +88,7 @@ pub(crate) struct StormFound {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Command {
-    Open(Plan),
+    Open(Box<Plan>),
     /// Latencies of writes meant to be sent from this moment on count.
     Measure {
         from_ns: u64,

@@ -3,18 +3,21 @@
 
 mod command;
 mod parse;
+mod protocol;
 mod scenarios;
 mod subject;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use command::{BadOption, Stop, parse};
+pub(crate) use protocol::Protocol;
 pub(crate) use scenarios::{
     By, Close, Compare, FanoutValue, Floor, Idle, Initial, Interests, Lag, Lists, Report, Slow, Storm,
 };
 pub(crate) use subject::{Subject, with_port};
 
 use crate::endpoint::{Resource, Server};
+use crate::http2::{WINDOW_FIRST, WINDOW_MAX};
 use crate::media::Encoding;
 use crate::stamp::OBJECTS_MAX;
 use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -27,7 +30,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Measures a Kubernetes-style watch server from outside, over plain HTTP.
+/// Measures a Kubernetes-style watch server from outside, over HTTP/1.1 or HTTP/2, in clear or in TLS.
 ///
 /// A scenario checks every delivery. Exit code 0: nothing was lost, duplicated or out of order; 1: something was; 2: a bad option.
 #[derive(Debug, Parser)]
@@ -101,7 +104,7 @@ impl Rate {
 /// The options that scenarios share. [`ADAPTED`] says which of them a scenario has not, and where its defaults differ.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Load {
-    /// Server under load: http://HOST:PORT
+    /// Server under load: http://HOST:PORT or https://HOST:PORT
     #[arg(long, default_value = "http://127.0.0.1:8080", value_parser = Server::parse)]
     pub(crate) server: Server,
     /// Allow a server that is not on this machine
@@ -113,6 +116,8 @@ pub(crate) struct Load {
     /// Process whose CPU time and memory to report [default: found by its loopback port]
     #[arg(long, value_parser = within(1, u32::MAX))]
     pub(crate) server_pid: Option<u32>,
+    #[command(flatten)]
+    pub(crate) protocol: Protocol,
 
     /// Resource of the objects: configmaps, v1/PLURAL/KIND or GROUP/VERSION/PLURAL/KIND
     #[arg(long, default_value = "configmaps", value_parser = Resource::parse)]
@@ -154,10 +159,10 @@ pub(crate) struct Load {
     /// Receiving threads in each process
     #[arg(long, default_value = "1", value_parser = within(1, 1024))]
     pub(crate) threads: u32,
-    /// Receiving processes; one holds about 19,000 watches
+    /// Receiving processes; one holds about 19,000 connections
     #[arg(long, default_value = "1", value_parser = within(1, 1024))]
     pub(crate) processes: u32,
-    /// Connect from N addresses 127.0.0.2, 127.0.0.3, ... [default: 1 up to 28,000 watches]
+    /// Connect from N addresses 127.0.0.2, 127.0.0.3, ... [default: 1 up to 28,000 connections]
     #[arg(long, value_parser = within(1, 65_000))]
     pub(crate) sources: Option<u32>,
     /// Run on these CPUs only: 1, 1,3 or 2-5
@@ -221,7 +226,7 @@ pub(crate) struct Mixture {
     /// Per cent of the watchers that never read
     #[arg(long = "never-read", value_name = "PER_CENT", default_value = "0", value_parser = within(0, 99))]
     pub(crate) deaf_percent: u32,
-    /// Receive buffer of the watchers that never read [default: the kernel's]
+    /// Receive buffer of the watchers that never read, or of each of their HTTP/2 streams [default: the kernel's; 64 KiB]
     #[arg(long = "receive-buffer", value_name = "RECEIVE_BUFFER", value_parser = size(1, 1024))]
     pub(crate) receive_buffer_bytes: Option<usize>,
     /// Written to each watcher before the warm-up, so that sockets that nobody reads are full
@@ -347,6 +352,16 @@ impl Load {
     fn check_processes(&self) -> Result<(), BadOption> {
         let (fits, mend) = (self.processes <= self.watchers, "more than there are --watchers");
         BadOption::unless(fits, "--processes", self.processes, mend)
+    }
+}
+
+impl Mixture {
+    /// What a stream of HTTP/2 may send ahead to a watcher that never reads.
+    pub(crate) fn window_bytes(&self) -> u32 {
+        let bytes = self
+            .receive_buffer_bytes
+            .map_or(WINDOW_FIRST, |bytes| u32::try_from(bytes).unwrap_or(WINDOW_MAX));
+        if self.deaf_percent > 0 { bytes } else { WINDOW_MAX }
     }
 }
 

@@ -21,9 +21,9 @@ pub(crate) fn raise_nofile() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-pub(crate) fn check_descriptors(watchers: u32, processes: u32, limit: u64) -> Result<(), BadOption> {
+pub(crate) fn check_descriptors(connections: u32, processes: u32, limit: u64) -> Result<(), BadOption> {
     let room = limit.saturating_sub(SPARE_DESCRIPTORS);
-    let each = u64::from(watchers.div_ceil(processes));
+    let each = u64::from(connections.div_ceil(processes));
     if each <= room {
         return Ok(());
     }
@@ -31,10 +31,11 @@ pub(crate) fn check_descriptors(watchers: u32, processes: u32, limit: u64) -> Re
     let mend = if room == 0 {
         "raise nofile (ulimit -n)".to_owned()
     } else {
-        format!("use --processes {}", u64::from(watchers).div_ceil(room))
+        format!("use --processes {}", u64::from(connections).div_ceil(room))
     };
-    let mend = format!("{each} watchers need {needed} open files in a process, {limit} are allowed: {mend}");
-    Err(BadOption::new("--watchers", watchers, mend))
+    let mend =
+        format!("{each} connections need {needed} open files in a process, {limit} are allowed: {mend}");
+    Err(BadOption::new("--watchers", connections, mend))
 }
 
 /// Binds this thread, and all that it starts from here on, to some CPUs.
@@ -208,7 +209,7 @@ mod tests {
         let bad = check_descriptors(50_000, 1, 20_000).expect_err("over the limit").to_string();
         assert_eq!(
             bad,
-            r#"--watchers "50000": 50000 watchers need 50256 open files in a process, 20000 are allowed: use --processes 3"#
+            r#"--watchers "50000": 50000 connections need 50256 open files in a process, 20000 are allowed: use --processes 3"#
         );
         assert!(check_descriptors(50_000, 3, 20_000).is_ok());
         assert!(check_descriptors(1, 1, 100).is_err_and(|bad| bad.to_string().contains("ulimit")));

@@ -18,7 +18,7 @@ const SUMS: &str = "lost duplicated out_of_order healthy_ended slow_ended";
 pub(crate) fn run(args: &Slow) -> Result<Report, Trouble> {
     let mixture = &args.base.mixture;
     let facts = json!({
-        "server": format!("http://{}", args.base.server.authority()),
+        "server": args.base.server.to_string(),
         "started_with": args.stall,
         "receive_buffer_bytes": mixture.receive_buffer_bytes,
         "fill_bytes": mixture.fill_bytes,

@@ -10,6 +10,7 @@ use crate::pace::REPORT_NS;
 use crate::process::{self, check_descriptors, cpu_count, pin, raise_nofile};
 use crate::record::Record;
 use crate::stamp::decimal;
+use crate::tls::{Client, HTTP1};
 use fastrand::Rng;
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 /// One source address has 28,232 ports by default (net.ipv4.ip_local_port_range).
-const WATCHERS_PER_SOURCE: u32 = 28_000;
+const CONNECTIONS_PER_SOURCE: u32 = 28_000;
 /// A step of nice is about a tenth of the CPU: this is one part in ten against a thread of usual priority.
 const NICE: i32 = 10;
 
@@ -29,6 +30,8 @@ pub(crate) type Trouble = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     pub(crate) caller: Caller,
+    /// Of calls, which are HTTP/1.1.
+    pub(crate) tls: Option<Client>,
     pub(crate) server_pid: Option<u32>,
     pub(crate) seed: u64,
 }
@@ -36,13 +39,14 @@ pub(crate) struct Target {
 impl Target {
     /// Pins this process, raises its limits, finds the server. `watchers`: the most that are open at once.
     pub(crate) fn prepare(base: &Load, watchers: u32) -> Result<Self, Trouble> {
-        check_descriptors(watchers, base.processes, raise_nofile())?;
+        check_descriptors(base.connections(watchers), base.processes, raise_nofile())?;
         pin(&base.client_cpus)?;
+        let trust = base.trust()?;
         let host = base.server.authority().to_owned();
         let address = base
             .server
             .resolve(base.anywhere)
-            .map_err(|why| BadOption::new("--server", format!("http://{host}"), why))?;
+            .map_err(|why| BadOption::new("--server", &base.server, why))?;
         let local = address.ip().is_loopback();
         if let Some(sources) = base.sources.filter(|_| !(address.is_ipv4() && local)) {
             let mend = "only for a server on 127.0.0.1; omit it";
@@ -53,27 +57,32 @@ impl Target {
             return Err(BadOption::new("--server-pid", pid, "there is no such process").into());
         }
         let token = base.token_file.as_deref().map(read_token).transpose()?;
-        Ok(Self { address, caller: Caller { host, token }, server_pid, seed: seed(base) })
+        let caller = Caller { host, token, trust };
+        let bad_ca =
+            |why| BadOption::new("--ca", base.protocol.ca.clone().unwrap_or_default().display(), why);
+        let tls = caller.tls(HTTP1).map_err(bad_ca)?;
+        Ok(Self { address, caller, tls, server_pid, seed: seed(base) })
     }
 
     pub(crate) fn local(base: &Load, port: u16, pid: u32) -> Self {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let caller = Caller { host: address.to_string(), token: None };
-        Self { address, caller, server_pid: Some(pid), seed: seed(base) }
+        let caller = Caller { host: address.to_string(), token: None, trust: None };
+        Self { address, caller, tls: None, server_pid: Some(pid), seed: seed(base) }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.caller.host)
+        format!("http{}://{}", if self.caller.trust.is_some() { "s" } else { "" }, self.caller.host)
     }
 
     pub(crate) fn connect(&self) -> Connection {
-        Connection::new(self.address, self.caller.clone())
+        Connection::new(self.address, self.caller.clone(), self.tls.clone())
     }
 
     /// The record of a run that begins now. Its subject is what `--subject` says, else the server's process, else its URL.
     pub(crate) fn record(&self, base: &Load, scenario: &str) -> Record {
-        let named = base.subject.clone().or_else(|| self.server_pid.and_then(process::name_of));
-        let mut record = Record::new(scenario, &named.unwrap_or_else(|| self.url()), 1);
+        let found = || self.server_pid.and_then(process::name_of).unwrap_or_else(|| self.url());
+        let named = base.subject.clone().unwrap_or_else(|| found() + &base.protocol_suffix());
+        let mut record = Record::new(scenario, &named, 1);
         record.set_server(self.server_pid, server_version(&mut self.connect()));
         record
     }
@@ -95,6 +104,10 @@ impl Target {
         record.tell("seed", self.seed);
         record.tell("resource", recipe.resource.plural.clone());
         record.tell("encoding", value_name(&base.encoding));
+        record.tell("protocol", base.protocol_name());
+        record.tell("http2", base.protocol.http2);
+        record.tell("streams_per_connection", base.streams().unwrap_or(1));
+        record.tell("tls", base.tls());
         record.tell("namespaces", recipe.namespaces.len());
         record.tell("objects", recipe.objects());
         record.tell("client_cpus", cpu_count(&base.client_cpus));
@@ -120,7 +133,9 @@ impl Target {
         let processes = base.processes.min(watchers);
         let opening = Duration::from_secs(u64::from(watchers / base.connect_rate));
         let local = self.address.is_ipv4() && self.address.ip().is_loopback();
-        let needed = if local && watchers > WATCHERS_PER_SOURCE { watchers.div_ceil(20_000) } else { 0 };
+        let connections = base.connections(watchers);
+        let many = local && connections > CONNECTIONS_PER_SOURCE;
+        let needed = if many { connections.div_ceil(20_000) } else { 0 };
         let edge = |number: u32| {
             let edge = u64::from(watchers) * u64::from(number) / u64::from(processes);
             u32::try_from(edge).unwrap_or(u32::MAX)
@@ -136,6 +151,7 @@ impl Target {
                 first_watcher,
                 watchers,
                 threads: base.threads.min(watchers),
+                streams: base.streams(),
                 sources: base.sources.unwrap_or(needed),
                 connect_interval_ns: SECOND_NS * u64::from(processes) / u64::from(base.connect_rate),
                 report_interval_ns: if base.rate == Rate::Max { REPORT_NS } else { SECOND_NS },

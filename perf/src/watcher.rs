@@ -1,25 +1,24 @@
-//! One watch from the client's side: a socket, how far its response is, and its account. No buffer while no event is half received,
-//! no allocation an event; about 120 bytes and four bytes an object.
+//! One watch from the client's side: how far its response is, and its account. No buffer while no event is half received, no
+//! allocation an event; about 100 bytes and four bytes an object. Its connection, which others may share, is the lane's.
 
 use crate::event::{Event, Kind};
-use crate::http::{Part, Refusal, Responses};
+use crate::http::Refusal;
 use crate::known::Known;
 use crate::latency::Latency;
 use crate::ledger::{Account, Due, Scope, Verdict};
 use crate::media::hold;
 use crate::stamp::Stamp;
 use crate::tally::Tally;
-use rustix::fd::OwnedFd;
 use std::cmp::Ordering;
 use std::ops::Range;
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    Connecting,
-    /// So many bytes of the request are sent.
-    Asking(usize),
-    Reading(Responses),
-    /// It reads no more, ever: only the end of its socket is noticed.
-    Deaf,
+    /// It is not asked for, or it is over.
+    Away,
+    /// It is asked for, and no response head came.
+    Asked,
+    Answered,
 }
 
 #[derive(Default)]
@@ -42,17 +41,14 @@ pub(crate) struct LaneState {
 }
 
 pub(crate) struct Watcher {
-    pub(crate) socket: Option<OwnedFd>,
     pub(crate) phase: Phase,
     pub(crate) scope: u32,
     row_at: usize,
     pub(crate) account: Account,
-    /// The beginning of something that is not complete: the response head, an event, or the reason of a refusal.
+    /// The beginning of an event that is not complete.
     held: Vec<u8>,
     /// It reads its response head and nothing after it.
     pub(crate) deaf: bool,
-    /// Its response head came, over this connection.
-    pub(crate) answered: bool,
     /// It was away and asks again for what came after the last event that it saw.
     pub(crate) returning: bool,
 }
@@ -93,61 +89,37 @@ impl LaneState {
 impl Watcher {
     pub(crate) fn new(scope: u32, start_revision: u64, row_at: usize, deaf: bool) -> Self {
         Self {
-            socket: None,
-            phase: Phase::Connecting,
+            phase: Phase::Away,
             scope,
             row_at,
             account: Account::new(start_revision),
             held: Vec::new(),
             deaf,
-            answered: false,
             returning: false,
         }
     }
 
-    /// Goes on over `socket`, which is being connected: after the last revision of its account.
-    pub(crate) fn go_on(&mut self, socket: OwnedFd) {
-        self.phase = Phase::Connecting;
-        self.socket = Some(socket);
-    }
-
-    /// Ends its connection, which also takes the socket out of its epoll. What was half received is gone; the account stays.
+    /// It is over. What was half received is gone; the account stays.
     pub(crate) fn hang_up(&mut self, lane: &mut LaneState) {
         self.held.clear();
         self.give_back(lane);
-        self.socket = None;
-        self.answered = false;
+        self.phase = Phase::Away;
+    }
+
+    /// It has its response head, and does not read on.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.deaf && self.phase == Phase::Answered
     }
 
     fn row(&self, scope: &Scope) -> Range<usize> {
         self.row_at..self.row_at + scope.objects.len()
     }
 
-    /// Takes what was read from the socket. True: the response is complete, no more events will come.
-    pub(crate) fn take(
-        &mut self,
-        mut input: &[u8],
-        scope: &Scope,
-        lane: &mut LaneState,
-    ) -> Result<bool, Refusal> {
-        loop {
-            let Phase::Reading(responses) = &mut self.phase else { return Ok(false) };
-            match responses.next_of_200(&mut input, &mut self.held)? {
-                Part::Data(data) => self.take_data(data, scope, lane)?,
-                Part::More => return Ok(false),
-                Part::End(_) => return Ok(true),
-                Part::Head(_) => {
-                    self.give_back(lane);
-                    self.answered = true;
-                    if self.deaf {
-                        self.phase = Phase::Deaf;
-                    }
-                }
-            }
+    /// Takes a part of its response's body.
+    pub(crate) fn take(&mut self, data: &[u8], scope: &Scope, lane: &mut LaneState) -> Result<(), Refusal> {
+        if self.deaf {
+            return Ok(());
         }
-    }
-
-    fn take_data(&mut self, data: &[u8], scope: &Scope, lane: &mut LaneState) -> Result<(), Refusal> {
         let mut held = std::mem::take(&mut self.held);
         let rest = scope.media.cut(&mut held, data, |line| self.on_line(line, scope, lane));
         self.held = held;

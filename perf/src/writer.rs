@@ -11,11 +11,12 @@ use crate::options::Load;
 use crate::pace::{CLOSED_NS, Gate};
 use crate::stamp::Stamp;
 use crate::target::Target;
+use crate::tls::{self, Stream};
 use fastrand::Rng;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpStream;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -218,27 +219,32 @@ impl Writer {
     }
 
     fn use_connection(&mut self) -> io::Result<()> {
-        let mut stream = TcpStream::connect(self.order.target.address)?;
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
+        let socket = TcpStream::connect(self.order.target.address)?;
+        socket.set_nodelay(true)?;
+        let mut stream = tls::stream(socket, self.order.target.tls.as_ref())?;
+        stream.socket().set_nonblocking(true)?;
         let mut replies = Replies::default();
         let mut buffer = vec![0; READ_BYTES];
         loop {
             let due_ns = self.prepare();
-            self.flush(&mut stream)?;
+            self.flush(&mut *stream)?;
             if self.is_over() {
                 if !self.under_way.is_empty() {
                     self.fail_under_way("no reply to a write within 10 s of the last");
                 }
                 return Ok(());
             }
-            let wants = if self.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
+            let wants = if self.out.is_empty() && !stream.wants_write() {
+                PollFlags::IN
+            } else {
+                PollFlags::IN | PollFlags::OUT
+            };
             let wait_ns = due_ns.saturating_sub(now_ns()).min(1_000_000_000);
-            match poll(&mut [PollFd::new(&stream, wants)], Some(&timeout(wait_ns))) {
+            match poll(&mut [PollFd::new(stream.socket(), wants)], Some(&timeout(wait_ns))) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(fault) => return Err(fault.into()),
             }
-            if self.read(&mut stream, &mut replies, &mut buffer)? {
+            if self.read(&mut *stream, &mut replies, &mut buffer)? {
                 // The server asked for a new connection after this reply; it did not read the writes after that.
                 self.fail_under_way("the server closed the connection after a reply");
                 return Ok(());
@@ -281,20 +287,31 @@ impl Writer {
         }
     }
 
-    fn flush(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+    fn flush(&mut self, stream: &mut dyn Stream) -> io::Result<()> {
         while !self.out.is_empty() {
             match stream.write(self.out.as_slices().0) {
+                // TLS has sealed as much as it keeps.
+                Ok(0) => break,
                 Ok(count) => drop(self.out.drain(..count)),
                 Err(fault) if fault.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(fault) if fault.kind() == io::ErrorKind::Interrupted => {}
                 Err(fault) => return Err(fault),
             }
         }
-        Ok(())
+        // What TLS has sealed and the socket had no room for.
+        match stream.flush() {
+            Err(fault) if fault.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            outcome => outcome,
+        }
     }
 
     /// Reads replies. True: the server wants to close the connection.
-    fn read(&mut self, stream: &mut TcpStream, replies: &mut Replies, buffer: &mut [u8]) -> io::Result<bool> {
+    fn read(
+        &mut self,
+        stream: &mut dyn Stream,
+        replies: &mut Replies,
+        buffer: &mut [u8],
+    ) -> io::Result<bool> {
         let count = match stream.read(buffer) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => count,

@@ -3,8 +3,9 @@
 
 use crate::endpoint::Server;
 use crate::http::{Caller, Connection};
-use crate::options::with_port;
+use crate::options::{Load, with_port};
 use crate::process::pin_to;
+use crate::tls::HTTP1;
 use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read};
@@ -30,10 +31,10 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// Starts it on a free port and waits until it answers.
-    pub(crate) fn start(words: &[String], cpus: &[usize]) -> Result<Self, String> {
+    pub(crate) fn start(words: &[String], cpus: &[usize], base: &Load) -> Result<Self, String> {
         let mut kept =
             Self::spawn(words, cpus).map_err(|fault| format!("no server can be started: {fault}"))?;
-        kept.await_answer()?;
+        kept.await_answer(base)?;
         Ok(kept)
     }
 
@@ -64,9 +65,12 @@ impl Kept {
         (!said.is_empty()).then(|| format!("it said: {}", said.join(" / ")))
     }
 
-    fn await_answer(&mut self) -> Result<(), String> {
+    fn await_answer(&mut self, base: &Load) -> Result<(), String> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        let mut server = Connection::new(address, Caller { host: address.to_string(), token: None });
+        let trust = base.trust().map_err(|bad| bad.to_string())?;
+        let caller = Caller { host: address.to_string(), token: None, trust };
+        let tls = caller.tls(HTTP1)?;
+        let mut server = Connection::new(address, caller, tls);
         let deadline = Instant::now() + START_WAIT;
         let why = loop {
             // Whatever it answers, but that it is not ready.

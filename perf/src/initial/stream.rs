@@ -1,11 +1,12 @@
 //! One client that asked for everything: whether it got every object once and then the mark. It knows no socket and no clock.
 
 use crate::event::{Event, Kind};
-use crate::http::{Part, Refusal, Responses, excerpt};
+use crate::http::{Refusal, excerpt};
 use crate::known::Known;
 use crate::media::{Media, hold};
 use crate::stamp::decimal;
 use crate::tally::sums;
+use crate::wire::{Brought, End};
 use flate2::write::GzDecoder;
 use memchr::{memchr2, memmem};
 use serde_json::Value;
@@ -114,8 +115,7 @@ impl Found {
 
 #[derive(Default)]
 pub(super) struct Stream {
-    responses: Responses,
-    /// The beginning of a head, of a line or of a reason.
+    /// The beginning of a line.
     held: Vec<u8>,
     gzip: Option<GzDecoder<Vec<u8>>>,
     items: Items,
@@ -131,38 +131,36 @@ impl Stream {
         Self { seen: vec![0; (wanted.objects as usize).div_ceil(64)], ..Self::default() }
     }
 
-    /// Takes what was read from the socket. True: now it has everything.
+    /// Takes what came of its response. True: now it has everything.
     pub(super) fn take(
         &mut self,
-        mut input: &[u8],
+        brought: Brought<'_>,
         wanted: &Wanted,
         known: &mut Known,
     ) -> Result<bool, Refusal> {
-        self.found.bytes += input.len() as u64;
         if self.is_synced {
             return Ok(false);
         }
-        while !self.is_synced {
-            match self.responses.next_of_200(&mut input, &mut self.held)? {
-                Part::Head(head) => self.gzip = head.gzip.then(|| GzDecoder::new(Vec::new())),
-                Part::Data(data) => self.take_data(data, wanted, known)?,
-                Part::More => return Ok(false),
-                Part::End(_) if wanted.list => self.end_of_list(wanted),
-                Part::End(_) => {
-                    return Err(Refusal::Broken("the server ended a watch before its mark".to_owned()));
-                }
+        match brought {
+            Brought::Head { gzip } => self.gzip = gzip.then(|| GzDecoder::new(Vec::new())),
+            Brought::Data(data) => self.take_data(data, wanted, known)?,
+            Brought::End(End::Whole) if wanted.list => self.end_of_list(wanted),
+            Brought::End(End::Whole) => {
+                return Err(Refusal::Broken("the server ended a watch before its mark".to_owned()));
             }
+            Brought::End(End::Refused(status, words)) => return Err(Refusal::Status(status, words)),
+            Brought::End(End::Cut(why)) => return Err(Refusal::Broken(why)),
         }
-        Ok(true)
+        Ok(self.is_synced)
     }
 
-    /// The connection ended, or nobody waits any longer.
-    pub(super) fn give_up(&mut self, why: &str) {
-        if !self.is_synced && !std::mem::replace(&mut self.given_up, true) {
-            let received = self.found.received;
-            let describe = || format!("{why}, after {received} objects");
-            self.found.count(|found| &mut found.unfinished, 1, describe);
-        }
+    /// The connection ended, or nobody waits any longer. False: it was over before.
+    pub(super) fn give_up(&mut self, why: &str) -> bool {
+        let gives_up = !self.is_synced && !std::mem::replace(&mut self.given_up, true);
+        let received = self.found.received;
+        let describe = || format!("{why}, after {received} objects");
+        self.found.count(|found| &mut found.unfinished, u64::from(gives_up), describe);
+        gives_up
     }
 
     fn take_data(&mut self, data: &[u8], wanted: &Wanted, known: &mut Known) -> Result<(), Refusal> {
@@ -258,6 +256,7 @@ mod tests {
     use crate::chunked::tests::chunks;
     use crate::event::tests::line;
     use crate::stamp::Stamp;
+    use crate::wire::tests::plain;
 
     const RUN: u64 = 7;
 
@@ -288,11 +287,18 @@ mod tests {
         let response = [head.as_bytes(), &chunks(body, 50), b"0\r\n\r\n"].concat();
         let wanted = Wanted { run: RUN, objects, list };
         let feed = |size| {
-            let (mut stream, mut known) = (Stream::new(&wanted), Known::default());
-            let mut outcomes = response.chunks(size).map(|piece| stream.take(piece, &wanted, &mut known));
-            let outcome = outcomes.find(|outcome| *outcome != Ok(false)).unwrap_or(Ok(false));
+            let (mut stream, mut known, mut wire) = (Stream::new(&wanted), Known::default(), plain(None));
+            let mut outcome = Ok(false);
+            for piece in response.chunks(size) {
+                let taken = wire.take(&mut piece.to_vec(), |_, brought| {
+                    if outcome == Ok(false) {
+                        outcome = stream.take(brought, &wanted, &mut known);
+                    }
+                });
+                taken.expect("valid HTTP");
+            }
             stream.give_up("the test is over");
-            (Found { first_fault: None, received: 0, bytes: 0, ..stream.found }, outcome)
+            (Found { first_fault: None, received: 0, ..stream.found }, outcome)
         };
         let found = feed(40);
         (1..40).for_each(|size| assert_eq!(feed(size), found, "pieces of {size} bytes"));

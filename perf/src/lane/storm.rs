@@ -3,13 +3,11 @@
 //! that head: events come in order, so nothing older is missing. So the time to catch up ends with the next write, late by one
 //! interval of the writes at most. An attempt that fails before the answer is counted and made again; a 410 is not.
 
-use super::{BUSY_NS, Lane};
+use super::{BUSY_NS, Lane, LaneState, Phase};
 use crate::clock::{SECOND_NS, now_ns};
 use crate::message::{Cut, Report, StormFound};
 use crate::tally::Seen;
-use rustix::net::sockopt;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 const CONNECTS_AT_ONCE: usize = 256;
 const PAUSE_NS: u64 = 50_000_000;
@@ -51,13 +49,14 @@ impl Lane {
     fn close_all(&mut self, cut: Cut) {
         let mut found = StormFound { began_ns: now_ns(), ..StormFound::default() };
         let mut progress = vec![Progress::Over; self.watchers.len()];
+        for link in self.connections.iter_mut().filter_map(Option::take).filter(|_| cut.reset) {
+            link.reset_at_end();
+        }
         for (watcher, progress) in self.watchers.iter_mut().zip(&mut progress) {
-            let Some(socket) = &watcher.socket else { continue };
-            if cut.reset {
-                // Refused: then the connection ends with a FIN.
-                let _kept = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+            if watcher.phase == Phase::Away {
+                continue;
             }
-            self.established -= usize::from(watcher.answered);
+            self.established -= usize::from(watcher.phase == Phase::Answered);
             watcher.hang_up(&mut self.state);
             *progress = Progress::Away;
             found.counts.cut += 1;
@@ -76,7 +75,7 @@ impl Lane {
         }
         let Some((_, index)) = storm.due.pop_first() else { return false };
         storm.found.counts.attempts += 1;
-        match self.connect(index) {
+        match self.open(index) {
             Ok(()) => self.storm.iter_mut().for_each(|storm| storm.found.connected_ns = now_ns()),
             Err(why) => _ = self.try_again(index, &why),
         }
@@ -92,7 +91,7 @@ impl Lane {
         storm.found.counts.failed_attempts += 1;
         storm.found.counts.note(|| Some(why.to_owned()));
         storm.due.insert((now_ns() + PAUSE_NS, index));
-        self.watchers[index].hang_up(&mut self.state);
+        self.leave(index);
         true
     }
 
@@ -103,7 +102,7 @@ impl Lane {
         }
         let told = || format!("a watch that came back was answered with 410: {words}");
         self.state.tally.seen.count(|seen| &mut seen.gone, told);
-        self.watchers[index].hang_up(&mut self.state);
+        self.leave(index);
         self.given_up(index);
         true
     }
@@ -113,25 +112,6 @@ impl Lane {
         let Some(storm) = &mut self.storm else { return };
         if let Some(progress) = storm.progress.get_mut(index).filter(|one| **one != Progress::Over) {
             *progress = Progress::Over;
-            storm.left -= 1;
-        }
-    }
-
-    /// Bytes of watcher `index` were taken. `head`: its response head came with them.
-    pub(super) fn notice(&mut self, index: usize, head: bool) {
-        let now = self.state.now_ns;
-        let Some(storm) = &mut self.storm else { return };
-        let Some(progress) = storm.progress.get_mut(index) else { return };
-        let since_ns = now.saturating_sub(storm.found.began_ns);
-        if head && *progress == Progress::Away {
-            *progress = Progress::Answered(now);
-            storm.found.answered.record(since_ns);
-            storm.found.answered_ns = now;
-        }
-        if matches!(*progress, Progress::Answered(at) if self.state.newest_intended_ns >= at) {
-            *progress = Progress::Over;
-            storm.found.caught_up.record(since_ns);
-            storm.found.caught_up_ns = now;
             storm.left -= 1;
         }
     }
@@ -147,5 +127,25 @@ impl Lane {
         // A second storm must not find the progress line late.
         self.next_report_ns = now_ns() + SECOND_NS;
         self.report_progress(true);
+    }
+}
+
+impl Storm {
+    /// Bytes of watcher `index` were taken. `head`: its response head came with them.
+    pub(super) fn notice(&mut self, index: usize, head: bool, lane: &LaneState) {
+        let (now, storm) = (lane.now_ns, self);
+        let Some(progress) = storm.progress.get_mut(index) else { return };
+        let since_ns = now.saturating_sub(storm.found.began_ns);
+        if head && *progress == Progress::Away {
+            *progress = Progress::Answered(now);
+            storm.found.answered.record(since_ns);
+            storm.found.answered_ns = now;
+        }
+        if matches!(*progress, Progress::Answered(at) if lane.newest_intended_ns >= at) {
+            *progress = Progress::Over;
+            storm.found.caught_up.record(since_ns);
+            storm.found.caught_up_ns = now;
+            storm.left -= 1;
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fmt;
 
 const HEADINGS: [(&str, &str); 5] = [
-    ("Server", "server anywhere token_file server_pid"),
+    ("Server", "server anywhere token_file server_pid http2 streams tls ca"),
     ("Objects", "resource namespace namespace_count objects size_bytes"),
     (
         "Watchers",
@@ -58,7 +58,7 @@ const ADAPTED: [(&str, &str, &str); 11] = [
     (
         "floor",
         "duration=5s warmup=1s rounds=1",
-        "SELECTORS DEAF MIXED encoding server anywhere token_file server_pid namespace ahead writers pipeline floor subject quiet",
+        "SELECTORS DEAF MIXED encoding server anywhere token_file server_pid ca namespace ahead writers pipeline floor subject quiet",
     ),
     (
         "compare",

@@ -23,7 +23,7 @@ fn every_command_is_well_formed() {
 const READ: &str = r#"
 fanout | watchers: 1000; rate: PerSecond(20.0); size_bytes: 1024; floor: None; deaf_percent: 0; readers: 0
 fanout --server http://localhost:9 --watchers 40000 --rate max --duration 1m --warmup 0 --drain=2s --size 4KiB |
-    server: Server("localhost:9"); watchers: 40000; rate: Max; duration: 60s; warmup: 0ns; drain: 2s; size_bytes: 4096
+    authority: "localhost:9"; watchers: 40000; rate: Max; duration: 60s; warmup: 0ns; drain: 2s; size_bytes: 4096
 fanout --resource v1/pods/Pod --namespace load --namespaces 3 --objects 7 --label-selector half=odd | plural: "pods";
     namespace: "load"; namespace_count: Some(3); objects: 7; label_selector: Some("half=odd")
 fanout --field-selector metadata.name={object} --threads 2 --processes 4 --client-cpu 1,3-5 --sources 2 |
@@ -81,7 +81,6 @@ fanout --watcher 5 | --watcher|--watchers
 fanout --watchers | --watchers
 fanout --writers 11 | --writers "11": every writer needs an object of its own|raise --objects
 fanout --namespaces 2000 | --namespaces "2000": 1000 watchers cannot cover them all
-fanout --server https://x | https://x|TLS is not spoken here
 fanout --floor on | on|give send, writev, uring, best or off
 fanout --floor all | all|give send, writev, uring, best or off
 fanout --resource pods | pods|v1/PLURAL/KIND

@@ -6,22 +6,27 @@ use crate::event::tests::{RECORDED, line};
 use crate::media::Media;
 use crate::packed::tests::frame;
 use crate::tally::Seen;
-use std::fs::File;
+use crate::wire::tests::plain;
+use crate::wire::{Brought, End};
 
-/// Feeds pieces; gives what was counted and whether the response ended.
-fn feed(pieces: &[&[u8]]) -> (LaneState, Watcher, Result<bool, Refusal>) {
+/// Feeds pieces of an HTTP/1.1 response; gives what was counted and how it ended.
+fn feed(pieces: &[&[u8]]) -> (LaneState, Watcher, Option<End>) {
     feed_as(Media::Json, pieces)
 }
 
-fn feed_as(media: Media, pieces: &[&[u8]]) -> (LaneState, Watcher, Result<bool, Refusal>) {
+fn feed_as(media: Media, pieces: &[&[u8]]) -> (LaneState, Watcher, Option<End>) {
     let scope = Scope { path: "/watched".to_owned(), revision: 76, objects: vec![0, 1], media };
     let mut lane = LaneState { rows: vec![0; 2], measure_from_ns: 2_000, ..LaneState::new(7, 5_000) };
-    let mut watcher = Watcher::new(0, scope.revision, 0, false);
-    watcher.go_on(OwnedFd::from(File::open("/dev/null").expect("every Linux has it")));
-    watcher.phase = Phase::Reading(Responses::default());
-    let pieces = pieces.iter().filter(|piece| !piece.is_empty());
-    let outcomes: Vec<_> = pieces.map(|piece| watcher.take(piece, &scope, &mut lane)).collect();
-    (lane, watcher, outcomes.into_iter().last().unwrap_or(Ok(false)))
+    let (mut watcher, mut wire, mut ended) = (Watcher::new(0, scope.revision, 0, false), plain(None), None);
+    for piece in pieces {
+        let taken = wire.take(&mut piece.to_vec(), |_, brought| match brought {
+            Brought::Head { .. } => watcher.phase = Phase::Answered,
+            Brought::Data(data) => watcher.take(data, &scope, &mut lane).expect("short events"),
+            Brought::End(end) => ended = Some(end),
+        });
+        taken.expect("valid HTTP");
+    }
+    (lane, watcher, ended)
 }
 
 /// Recorded from kube-apiserver 1.36.2.
@@ -58,12 +63,12 @@ fn a_recorded_stream_at_every_split() {
     bytes.extend_from_slice(b"0\r\n\r\n");
     for split in 0..=bytes.len() {
         let (lane, watcher, ended) = feed(&[&bytes[..split], &bytes[split..]]);
-        assert_eq!(ended, Ok(true), "split at {split}");
+        assert_eq!(ended, Some(End::Whole), "split at {split}");
         assert_eq!(lane.tally.seen, Seen { foreign: 3, ..Seen::default() }, "split at {split}");
         assert_eq!(watcher.account.revision(), 79);
     }
     let (lane, _, ended) = feed(&bytes.chunks(1).collect::<Vec<_>>());
-    assert_eq!((lane.tally.seen.foreign, ended), (3, Ok(true)), "byte by byte");
+    assert_eq!((lane.tally.seen.foreign, ended), (3, Some(End::Whole)), "byte by byte");
 }
 
 #[test]
@@ -77,7 +82,7 @@ fn a_burst_in_protobuf_counts_exactly_at_every_split() {
     let bytes = response(&body, 37);
     for split in 0..=bytes.len() {
         let (lane, watcher, ended) = feed_as(Media::Protobuf, &[&bytes[..split], &bytes[split..]]);
-        assert_eq!((ended, watcher.account.revision()), (Ok(false), 81), "split at {split}");
+        assert_eq!((ended, watcher.account.revision()), (None, 81), "split at {split}");
         let seen = &lane.tally.seen;
         assert_eq!((seen.delivered, seen.duplicated, seen.malformed), (4, 1, 0), "split at {split}");
         assert_eq!(lane.rows, [4, 1]);
@@ -91,7 +96,7 @@ fn a_burst_in_small_chunks_counts_exactly_at_every_split() {
     let bytes = stream(&lines, 37);
     for split in 0..=bytes.len() {
         let (lane, watcher, ended) = feed(&[&bytes[..split], &bytes[split..]]);
-        assert_eq!(ended, Ok(false));
+        assert_eq!(ended, None);
         // Writes 1 were meant for 2,000 ns, where the measured window begins.
         let expected = Seen { delivered: 4, measured: 4, bookmarks: 2, ..Seen::default() };
         assert_eq!(lane.tally.seen, expected, "split at {split}");
@@ -140,11 +145,11 @@ fn a_refusal_carries_the_servers_words_at_every_split() {
     let bytes = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 45\r\n\r\n{\"kind\":\"Status\",\"message\":\"storage is busy\"}";
     for split in 0..=bytes.len() {
         let (.., ended) = feed(&[&bytes[..split], &bytes[split..]]);
-        assert_eq!(ended, Err(Refusal::Status(429, "storage is busy".to_owned())), "split at {split}");
+        assert_eq!(ended, Some(End::Refused(429, "storage is busy".to_owned())), "split at {split}");
     }
 }
 
 #[test]
 fn an_idle_watcher_is_small() {
-    assert!(size_of::<Watcher>() <= 160, "{} bytes", size_of::<Watcher>());
+    assert!(size_of::<Watcher>() <= 112, "{} bytes", size_of::<Watcher>());
 }

@@ -72,6 +72,43 @@ RefuseWrites 0 | deliveries_checked=/deliveries_expected writes_failed>24
     }
 }
 
+/// The 6 watchers have two connections, of four streams and of two.
+const STREAMS: &str = "--streams-per-connection 4";
+
+#[test]
+fn fanout_over_http2_and_tls() {
+    let right = "
+None 0 --http2 | deliveries_checked,deliveries_expected=360 deliveries=300 http2=true streams_per_connection=4 tls=false
+    latency_p50_ns>0 server_pid=$pid
+None 0 --http2 --tls --writers 2 | deliveries_checked=360 tls=true http2=true records/*/values/frame_bytes>1080
+None 0 --tls --threads 2 --processes 2 | deliveries_checked=360 tls=true http2=false streams_per_connection=1
+None 0 --http2 --tls --size 600KiB --rate 20 --watchers 2 --bookmarks | deliveries_checked=24
+None 0 --http2 --watchers 9 --processes 2 --threads 2 --namespaces 3 --writers 2 --sources 2 --size 20KiB | deliveries_checked=180
+None 0 --http2 --tls --rate max --pipeline 8 | writes>100
+";
+    cases(&format!("{FANOUT} {STREAMS}"), NOTHING_WRONG, right);
+    // A stream ends alone; where its connection ends, so do those beside it.
+    let wrong = "
+Drop 1 --http2 | lost=1 duplicated,out_of_order,disconnected=0
+Duplicate 1 --http2 --tls | duplicated=1 lost,out_of_order,disconnected=0
+HangUp 1 --http2 | lost>50 lost<55 disconnected=1 duplicated,out_of_order=0 first_fault~INTERNAL_ERROR
+HangUp 1 --tls | lost=51 disconnected=1 duplicated,out_of_order=0
+GoAway 1 --http2 | disconnected=4|2 lost>100 duplicated,out_of_order=0 first_fault~ENHANCE_YOUR_CALM
+GoAway 1 --http2 --tls | disconnected=4|2 lost>100 duplicated,out_of_order=0
+Garbage 1 --http2 | malformed=1 first_fault~nonsense
+RefuseWrites 0 --tls | deliveries_checked=/deliveries_expected writes_failed>24
+";
+    cases(&format!("{FANOUT} {STREAMS}"), NOTHING_WRONG, wrong);
+    for (mischief, words, why) in [
+        (Mischief::RefuseWatches, "--http2", "answered a watch with 429: storage is (re)initializing"),
+        (Mischief::FewStreams, "--http2", "give --streams-per-connection 2"),
+        (Mischief::OnlyHttp1, "--http2 --tls", "does not offer h2 by ALPN"),
+    ] {
+        run(mischief, &format!("{FANOUT} {words}")).shows(1, "", why);
+    }
+    revcast_perf("fanout --tls").is_refused("--ca FILE");
+}
+
 #[test]
 fn initial() {
     let right = "missing,duplicated,unexpected,stale_marks,unfinished=0 objects_received=420 object_bytes=700 bytes>294000 \

@@ -4,6 +4,7 @@
 
 mod cases;
 mod compare;
+mod front;
 mod idle;
 mod kept;
 mod mock;
@@ -29,7 +30,17 @@ fn revcast_perf(words: &str) -> Ran {
 }
 
 fn run(mischief: Mischief, words: &str) -> Ran {
-    revcast_perf(&format!("{words} --server http://{}", mock::start(mischief)))
+    revcast_perf(&format!("{words} --server http://{}", server(mischief, words)))
+}
+
+/// Starts a server that speaks what the options ask for. Gives its address, and behind it the option that trusts it.
+fn server(mischief: Mischief, options: &str) -> String {
+    let (mock, tls) = (mock::start(mischief), options.contains("--tls"));
+    if !tls && !options.contains("--http2") {
+        return mock.to_string();
+    }
+    let (address, file) = front::start(mock, mischief, tls);
+    format!("{address}{}", file.map_or_else(String::new, |file| format!(" --ca {}", file.display())))
 }
 
 /// The JSON report of a scenario against a server of its own: its exit code and its values are as they should be.

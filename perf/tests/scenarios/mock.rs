@@ -21,6 +21,12 @@ pub(crate) enum Mischief {
     Reorder,
     HangUp,
     HangUpAll,
+    /// As `HangUp`, and over HTTP/2 the whole connection ends.
+    GoAway,
+    /// It allows two streams a connection.
+    FewStreams,
+    /// It offers no protocol by ALPN.
+    OnlyHttp1,
     /// A watch that returns gets nothing of what it missed.
     ForgetMissed,
     /// `/livez` and single objects are answered with 500.
@@ -357,7 +363,7 @@ impl State {
             watch.events += 1;
             let line = watch.line(kind, object);
             let lines = match (self.mischief, watch.events, number) {
-                (Mischief::HangUpAll, 10, _) | (Mischief::HangUp, 10, 0) => {
+                (Mischief::HangUpAll, 10, _) | (Mischief::HangUp | Mischief::GoAway, 10, 0) => {
                     let _gone = watch.stream.shutdown(Shutdown::Both);
                     vec![]
                 }
