@@ -5,7 +5,6 @@ pub(crate) mod keeper;
 
 use crate::fanout;
 use crate::floor::{self, Ask, CPU, Size, check_sender, events_per_write_of};
-use crate::media::Encoding;
 use crate::options::{BadOption, Compare, Floor, Load, Mode, Rate, Subject};
 use crate::process::{pin, server_cpus};
 use crate::record::Record;
@@ -87,7 +86,7 @@ fn report(
         "failures": failures,
         "not_clean": records().filter(|record| !record.clean).map(named).collect::<Vec<_>>(),
     });
-    let title = "objects object_bytes write_rate_wanted_per_second rounds best_mode";
+    let title = "protocol objects object_bytes write_rate_wanted_per_second rounds best_mode";
     let mut report = Report::of_runs(scenario, records(), "", facts, title);
     for (watchers, runs) in args.watchers.iter().zip(&all) {
         report.table("watchers", Table::new(json!({"watchers": watchers}), 0, &states(runs)), SHOWN);
@@ -114,12 +113,17 @@ fn measure(
                 let kept = Kept::start(words, &cpus, &Load::default())?;
                 behind_bridge(&kept.server(), base)?
             }
-            Subject::Etcd(_) | Subject::Protobuf(_) | Subject::Floor(_) => {
+            Subject::Etcd(_) | Subject::Asked(..) | Subject::Floor(_) => {
                 return Err("this is no etcd".to_owned());
             }
         },
-        Subject::Protobuf(subject) => {
-            measure(args, &Load { encoding: Encoding::Protobuf, ..base.clone() }, subject, shown)?
+        Subject::Asked(way, of) => {
+            let mut base = base.clone();
+            way.apply(&mut base);
+            let record = measure(args, &base, of, shown)?;
+            // The floor names itself.
+            let name = if record.facts.contains_key("mode") { record.subject } else { subject.to_string() };
+            return Ok(Record { subject: name, ..record });
         }
         Subject::Url(address) => server(&Load { server: address.clone(), ..base.clone() })?,
         Subject::Command(words) => {
@@ -153,7 +157,8 @@ fn behind_bridge(etcd: &crate::endpoint::Server, base: &Load) -> Result<Record, 
     let address = etcd.resolve(base.anywhere).map_err(|fault| fault.to_string())?;
     let server_pid = crate::process::listener(address).filter(|_| address.ip().is_loopback());
     let bridge = crate::bridge::Bridge::start(etcd)?;
-    server(&Load { server: bridge.server(), server_pid, ..base.clone() })
+    let protocol = Load::default().protocol;
+    server(&Load { server: bridge.server(), server_pid, protocol, ..base.clone() })
 }
 
 fn open(path: &Path) -> Result<File, BadOption> {

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Load) -> Result<Report, Trouble> {
         record.tell("churn_share_per_second", mixture.churn_per_second);
         record.tell("readers", mixture.readers);
     }
-    let title = "server seed never_read_percent churn_share_per_second readers";
+    let title = "server protocol seed never_read_percent churn_share_per_second readers";
     let mut report = Report::new(&record.scenario, record.flat().into(), title);
     for names in [LOAD, WRONGS, REST, floor::BESIDE, "client_cpu_share"] {
         report.values(names);

@@ -2,6 +2,7 @@
 //! the server's place; the load generator, its checks and its measures are those of `fanout`.
 
 mod beside;
+mod guests;
 mod log;
 mod outlet;
 pub mod ring;
@@ -20,6 +21,7 @@ use crate::process::{check_descriptors, raise_nofile};
 use crate::record::{Facts, Record};
 use crate::run::{Run, Writing};
 use crate::target::{Target, Trouble};
+use crate::tls::Identity;
 use crate::writer::Written;
 use sender::{Answer, Order, Prepare};
 use std::sync::Arc;
@@ -43,7 +45,7 @@ pub(crate) struct Ask {
 /// One sender has all connections.
 pub(crate) fn check_sender(base: &Load) -> Result<(), BadOption> {
     let limit = raise_nofile();
-    check_descriptors(base.watchers, 1, limit).map_err(|_| {
+    check_descriptors(base.connections(base.watchers), 1, limit).map_err(|_| {
         let mend =
             format!("one sender has all connections, and {limit} open files are allowed: raise nofile");
         BadOption::new("--watchers", base.watchers, mend)
@@ -52,7 +54,9 @@ pub(crate) fn check_sender(base: &Load) -> Result<(), BadOption> {
 
 /// Measures some modes; the one with the least CPU a delivery comes first.
 pub(crate) fn measure_all(ask: &Ask, modes: &[Mode]) -> Result<Vec<Record>, Trouble> {
-    let found = modes.iter().map(|&mode| {
+    // What is sealed is one piece.
+    let is_one = |mode: &&Mode| **mode != Mode::Writev || !ask.base.tls() || modes.len() == 1;
+    let found = modes.iter().filter(is_one).map(|&mode| {
         eprintln!("the floor, {}", value_name(&mode));
         measure(ask, mode)
     });
@@ -68,17 +72,22 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
     let ahead = ask.base.ahead.max(ask.events_per_write.saturating_mul(2));
     let base = Load { ahead, ..ask.base.clone() };
     let mut recipe = Target::local(&base, 0, 0).recipe(&base, vec![NAMESPACE.to_owned()], base.objects);
-    let object_bytes = log::pad_for(&mut recipe, ask.size);
+    let http2 = base.protocol.http2;
+    let object_bytes = log::pad_for(&mut recipe, ask.size, http2);
+    let identity = base.tls().then(|| Identity::new("127.0.0.1")).transpose()?;
     let interval = |rate: f64| nanos(Duration::from_secs_f64(1.0 / rate)).max(1);
     let (mut sender, port) = Sender::start(Prepare {
         mode,
         cpus: ask.server_cpus.clone(),
         watchers: base.watchers,
+        http2,
+        identity: identity.clone(),
         recipe: recipe.clone(),
         interval_ns: base.rate.per_second().map_or(0, interval),
         events_per_write: ask.events_per_write,
     })?;
-    let target = Target::local(&base, port, sender.helper.pid().unwrap_or(0));
+    let mut target = Target::local(&base, port, sender.helper.pid().unwrap_or(0));
+    target.caller.trust = identity.map(|identity| identity.certificate);
     let scope = Scope {
         path: recipe.resource.collection(NAMESPACE),
         revision: log::FIRST_REVISION,
@@ -93,7 +102,7 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
         Ok(Box::new(&mut sender))
     })?;
     let mode = value_name(&mode);
-    record.subject = format!("floor {mode}");
+    record.subject = format!("floor {mode}{}", base.protocol_suffix());
     record.tell("server", format!("floor:{mode}"));
     record.tell("mode", mode.as_str());
     record.set("events_per_write", ask.events_per_write);

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Idle) -> Result<Report, Trouble> {
     let rounds = (1..=args.base.rounds).map(|number| round(&mut run, args.base.duration, &scopes, number));
     let records = rounds.collect::<Result<Vec<Record>, String>>()?;
     let facts = json!({"watchers": args.base.watchers, "primed": args.prime, "rounds": records.len()});
-    let title = "server server_pid watchers primed rounds";
+    let title = "server protocol server_pid watchers primed rounds";
     let mut report = Report::of_runs("idle", records.iter(), "ended foreign wrong", facts, title);
     let states = [("idle".to_owned(), records.iter().collect())];
     report.table("", Table::new(json!({}), 0, &states), SHOWN);

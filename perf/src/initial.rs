@@ -32,7 +32,7 @@ const EVENTS_MAX: usize = 1024;
 const WATCH_SECONDS: u32 = 3600;
 
 const SHOWN: &str = "
-    objects resource object_bytes watchers asked encoding protocol
+    objects resource object_bytes watchers asked encoding
     first_synced_ns synced_p50_ns synced_p99_ns last_synced_ns
     objects_received objects_per_second bytes received_bytes_per_second
     missing duplicated unexpected malformed stale_marks unfinished
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Initial) -> Result<Report, Trouble> {
     }
     record.object_bytes = object_bytes;
     measure(args, &target, &recipe, &mut record)?;
-    let mut report = Report::new("initial", record.flat().into(), "server seed");
+    let mut report = Report::new("initial", record.flat().into(), "server protocol seed");
     report.values(SHOWN);
     Ok(report.end(vec![record], true, "every client got every object once, and the mark after them"))
 }

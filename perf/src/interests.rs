@@ -104,7 +104,7 @@ impl Setting<'_> {
             "write_send_delay_p99_ns": most("write_send_delay_p99_ns"),
             "client_cpu_share": most("client_cpu_share"),
         });
-        let title = "server by objects resource object_bytes rounds seed";
+        let title = "server protocol by objects resource object_bytes rounds seed";
         let mut report =
             Report::of_runs("interests", runs.iter(), &format!("{COUNTS} {WRONGS}"), facts, title);
         for (number, &stage) in stages.iter().enumerate() {

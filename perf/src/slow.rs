@@ -19,11 +19,12 @@ pub(crate) fn run(args: &Slow) -> Result<Report, Trouble> {
     let mixture = &args.base.mixture;
     let facts = json!({
         "server": args.base.server.to_string(),
+        "protocol": args.base.protocol_name(),
         "started_with": args.stall,
         "receive_buffer_bytes": mixture.receive_buffer_bytes,
         "fill_bytes": mixture.fill_bytes,
     });
-    let title = "server started_with fill_bytes receive_buffer_bytes";
+    let title = "server protocol started_with fill_bytes receive_buffer_bytes";
     let mut report = Report::new(scenario(&args.base), facts, title);
     let mut records = Vec::new();
     for &percent in &args.shares {

@@ -241,7 +241,7 @@ impl Run<'_> {
         }));
         let seen = facts_of(serde_json::to_value(&seen).unwrap_or_default());
         facts.extend(seen.into_iter().filter(|(_, value)| !value.is_null()));
-        let title = "server kind close watchers lists live objects resource object_bytes write_rate_per_second rounds seed";
+        let title = "server protocol kind close watchers lists live objects resource object_bytes write_rate_per_second rounds seed";
         let mut report = Report::of_runs("storm", records.iter(), "", facts.into(), title);
         let states = [("storm".to_owned(), records.iter().collect())];
         report.table("", Table::new(Value::Null, 0, &states), SHOWN);

@@ -109,8 +109,9 @@ pub(crate) struct Session {
     side: Side,
     /// The beginning of a record.
     held: Vec<u8>,
-    /// To be sent.
-    pub(crate) sealed: Vec<u8>,
+    /// What is to be sent ends at `end`; behind that is room.
+    sealed: Vec<u8>,
+    end: usize,
     pub(crate) is_open: bool,
 }
 
@@ -123,7 +124,7 @@ enum Next {
 
 impl Session {
     fn of(side: Side) -> Self {
-        Self { side, held: Vec::new(), sealed: Vec::new(), is_open: false }
+        Self { side, held: Vec::new(), sealed: Vec::new(), end: 0, is_open: false }
     }
 
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
@@ -167,6 +168,28 @@ impl Session {
         }
     }
 
+    /// The same into `room`, which is not emptied before; gives how much of it is filled. A session that cannot seal fills nothing.
+    pub(crate) fn seal_into(&mut self, plain: &[u8], room: &mut Vec<u8>) -> usize {
+        std::mem::swap(&mut self.sealed, room);
+        let sealed = self.seal(plain).is_ok_and(|is_open| is_open);
+        std::mem::swap(&mut self.sealed, room);
+        let end = std::mem::take(&mut self.end);
+        if sealed { end } else { 0 }
+    }
+
+    pub(crate) fn sealed(&self) -> &[u8] {
+        &self.sealed[..self.end]
+    }
+
+    /// So many of the sealed bytes are sent.
+    pub(crate) fn sent(&mut self, count: usize) {
+        self.sealed.copy_within(count..self.end, 0);
+        self.end -= count;
+        if self.end == 0 {
+            self.sealed = Vec::new();
+        }
+    }
+
     /// One step: gives how many bytes of the input are done with. `None`: the input is what is held.
     fn turn(
         &mut self,
@@ -175,9 +198,10 @@ impl Session {
         on_plain: &mut impl FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<(usize, Next)> {
         let input = input.unwrap_or(&mut self.held);
+        let out = (&mut self.sealed, &mut self.end);
         let (used, next) = match &mut self.side {
-            Side::Client(it) => step(it.process_tls_records(input), plain, &mut self.sealed, on_plain),
-            Side::Server(it) => step(it.process_tls_records(input), plain, &mut self.sealed, on_plain),
+            Side::Client(it) => step(it.process_tls_records(input), plain, out, on_plain),
+            Side::Server(it) => step(it.process_tls_records(input), plain, out, on_plain),
         }?;
         self.is_open |= next == Next::Open;
         Ok((used, next))
@@ -187,10 +211,14 @@ impl Session {
 fn step<Data>(
     UnbufferedStatus { mut discard, state }: UnbufferedStatus<'_, '_, Data>,
     plain: &[u8],
-    sealed: &mut Vec<u8>,
+    (sealed, end): (&mut Vec<u8>, &mut usize),
     on_plain: &mut impl FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<(usize, Next)> {
-    let start = sealed.len();
+    let mut grow = |more: usize| {
+        if sealed.len() < *end + more {
+            sealed.resize(*end + more, 0);
+        }
+    };
     match state.map_err(fault)? {
         ConnectionState::ReadTraffic(mut traffic) => {
             while let Some(record) = traffic.next_record() {
@@ -200,17 +228,15 @@ fn step<Data>(
             }
         }
         ConnectionState::EncodeTlsData(mut data) => {
-            sealed.resize(start + MESSAGE_BYTES_MAX, 0);
-            let written = data.encode(&mut sealed[start..]).map_err(fault)?;
-            sealed.truncate(start + written);
+            grow(MESSAGE_BYTES_MAX);
+            *end += data.encode(&mut sealed[*end..]).map_err(fault)?;
         }
         ConnectionState::TransmitTlsData(data) => data.done(),
         ConnectionState::WriteTraffic(_) if plain.is_empty() => return Ok((discard, Next::Open)),
         ConnectionState::WriteTraffic(mut traffic) => {
             let records = plain.len().div_ceil(RECORD_BYTES);
-            sealed.resize(start + plain.len() + records * RECORD_OVERHEAD_MAX, 0);
-            let written = traffic.encrypt(plain, &mut sealed[start..]).map_err(fault)?;
-            sealed.truncate(start + written);
+            grow(plain.len() + records * RECORD_OVERHEAD_MAX);
+            *end += traffic.encrypt(plain, &mut sealed[*end..]).map_err(fault)?;
             return Ok((discard, Next::Open));
         }
         // Of a peer that said goodbye the socket will tell. Early data is never offered.
@@ -262,7 +288,8 @@ mod tests {
 
     /// Moves what `from` has sealed to `to`, in pieces of `size` bytes, and gives the plain text of it.
     fn carry(from: &mut Session, to: &mut Session, size: usize) -> io::Result<Vec<u8>> {
-        let (sealed, mut plain) = (std::mem::take(&mut from.sealed), Vec::new());
+        let (sealed, mut plain) = (from.sealed().to_vec(), Vec::new());
+        from.sent(sealed.len());
         for piece in sealed.chunks(size) {
             let mut buffer = vec![0; 64 << 10];
             let lead = to.lead(&mut buffer);
@@ -291,7 +318,7 @@ mod tests {
             heard.extend(carry(&mut client, &mut server, size).expect("a right peer"));
             assert_eq!((&heard[..], client.protocol()), (&b"a question"[..], Some(HTTP2)));
             assert!(server.seal(&[b'x'; 40_000]).expect("it is open"));
-            assert_eq!(server.sealed.len(), 40_000 + 3 * RECORD_OVERHEAD);
+            assert_eq!(server.sealed().len(), 40_000 + 3 * RECORD_OVERHEAD);
             assert_eq!(carry(&mut server, &mut client, size).expect("a right peer"), [b'x'; 40_000]);
             assert_eq!(client.held.capacity(), 0, "between records nothing is held");
         }

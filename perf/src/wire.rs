@@ -98,25 +98,31 @@ impl Wire {
 
     /// Sends what there is to send, as far as the socket takes it.
     pub(crate) fn send(&mut self, mut socket: impl Write) -> io::Result<()> {
-        let unsent = match &mut self.tls {
-            None => &mut self.out,
-            Some(tls) => {
-                if (!self.out.is_empty() || !tls.is_open) && tls.seal(&self.out)? {
-                    self.out.clear();
-                }
-                &mut tls.sealed
+        if let Some(tls) = &mut self.tls
+            && (!self.out.is_empty() || !tls.is_open)
+            && tls.seal(&self.out)?
+        {
+            self.out = Vec::new();
+        }
+        loop {
+            let unsent = self.tls.as_ref().map_or(&self.out[..], |tls| tls.sealed());
+            if unsent.is_empty() {
+                return Ok(());
             }
-        };
-        while !unsent.is_empty() {
-            match socket.write(unsent) {
-                Ok(count) => drop(unsent.drain(..count)),
-                Err(fault) if fault.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(fault) if fault.kind() == ErrorKind::Interrupted => {}
-                Err(fault) => return Err(fault),
+            let outcome = socket.write(unsent);
+            match (outcome, &mut self.tls) {
+                (Ok(count), Some(tls)) => tls.sent(count),
+                (Ok(count), None) => {
+                    self.out.drain(..count);
+                    if self.out.is_empty() {
+                        self.out = Vec::new();
+                    }
+                }
+                (Err(fault), _) if fault.kind() == ErrorKind::WouldBlock => return Ok(()),
+                (Err(fault), _) if fault.kind() == ErrorKind::Interrupted => {}
+                (Err(fault), _) => return Err(fault),
             }
         }
-        *unsent = Vec::new();
-        Ok(())
     }
 
     /// Reads once. Gives how many bytes of the buffer are to be taken, and how many came: none at the end of the connection.

@@ -1,8 +1,10 @@
 //! The ways to hand prepared bytes to sockets. It owns the ring, if there is one, and keeps no bytes.
 
+use super::guests::Guest;
 use super::log::Batch;
 use super::ring::{Piece, Ring};
 use crate::options::Mode;
+use crate::tls::Session;
 use rustix::fd::AsRawFd;
 use rustix::io::{Errno, writev};
 use rustix::net::{SendFlags, send};
@@ -12,58 +14,119 @@ use std::net::TcpStream;
 const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 /// The kernel takes at most so many pieces in one writev: IOV_MAX.
 const PIECES_MAX: usize = 1024;
+/// Sealed for the ring at once.
+const SEALED_MAX: usize = 64;
 
 pub(crate) struct Outlet {
-    sockets: Vec<TcpStream>,
+    way: Way,
     gathers: bool,
+    /// Of each socket: watches that it carries, and its session, if there is TLS.
+    streams: Vec<usize>,
+    sessions: Vec<Session>,
+    /// Room for what is sealed, used again and again.
+    room: Vec<Vec<u8>>,
+}
+
+struct Way {
+    sockets: Vec<TcpStream>,
     ring: Option<Ring>,
 }
 
 impl Outlet {
     /// The way for `mode`, or the next best that this kernel has; `note` hears of that.
-    pub(crate) fn new(mode: Mode, sockets: Vec<TcpStream>, mut note: impl FnMut(String)) -> Self {
-        let descriptors: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
+    pub(super) fn new(mode: Mode, guests: Vec<Guest>, mut note: impl FnMut(String)) -> Self {
+        let descriptors: Vec<_> = guests.iter().map(|guest| guest.socket.as_raw_fd()).collect();
         let ring = (mode == Mode::Uring).then(|| Ring::new(&descriptors, &mut note)).and_then(|ring| {
             ring.map_err(|fault| note(format!("send(2), because there is no io_uring ({fault})"))).ok()
         });
-        Self { sockets, gathers: mode == Mode::Writev, ring }
+        let streams = guests.iter().map(|guest| guest.streams).collect();
+        let (sockets, sessions): (_, Vec<_>) =
+            guests.into_iter().map(|guest| (guest.socket, guest.tls)).unzip();
+        let sessions: Vec<Session> = sessions.into_iter().flatten().collect();
+        if mode == Mode::Writev && !sessions.is_empty() {
+            note("send(2), because what is sealed is one piece".to_owned());
+        }
+        let gathers = mode == Mode::Writev && sessions.is_empty();
+        let room = vec![Vec::new(); if ring.is_some() { SEALED_MAX } else { 1 }];
+        Self { way: Way { sockets, ring }, gathers, streams, sessions, room }
     }
 
-    /// Sends the whole batch to each of the sockets at `places`. `done` hears of each how many bytes it took.
+    /// Watches of the socket with the most.
+    pub(super) fn streams_max(&self) -> usize {
+        self.streams.iter().copied().max().unwrap_or(1)
+    }
+
+    /// Sends the whole batch to each of the sockets at `places`. `done` hears of each what it was to take, and how much it took.
     pub(crate) fn sweep(
         &mut self,
         places: &[u32],
         batch: &Batch,
-        mut done: impl FnMut(usize, Result<usize, Errno>),
+        mut done: impl FnMut(usize, &[u8], Result<usize, Errno>),
     ) {
+        let Self { way, streams, sessions, room, .. } = self;
+        if !sessions.is_empty() {
+            let (mut first, mut filled) = (0, Vec::new());
+            for some in places.chunks(room.len()) {
+                filled.clear();
+                for (&place, room) in some.iter().zip(&mut *room) {
+                    let plain = batch.of(streams[place as usize]);
+                    filled.push(sessions[place as usize].seal_into(plain, room));
+                }
+                let bytes = |at: usize| &room[at][..filled[at]];
+                way.send_each(some, bytes, |at, outcome| done(first + at, bytes(at), outcome));
+                first += some.len();
+            }
+            return;
+        }
+        let bytes = |at: usize| batch.of(streams[places[at] as usize]);
         if !self.gathers {
-            return self.send_each(places, |_| &batch.bytes, done);
+            return way.send_each(places, bytes, |at, outcome| done(at, bytes(at), outcome));
         }
-        let starts = std::iter::once(&0).chain(&batch.ends);
-        let pieces = starts.zip(&batch.ends).take(PIECES_MAX);
-        let pieces: Vec<_> = pieces.map(|(&from, &end)| IoSlice::new(&batch.bytes[from..end])).collect();
+        let pieces = batch.pieces.iter().take(PIECES_MAX);
+        let pieces: Vec<_> = pieces.map(|piece| IoSlice::new(&batch.bytes[piece.clone()])).collect();
         for (at, &place) in places.iter().enumerate() {
-            done(at, writev(&self.sockets[place as usize], &pieces));
+            let count = batch.pieces.len() / batch.streams * streams[place as usize];
+            let outcome = writev(&way.sockets[place as usize], &pieces[..count.min(pieces.len())]);
+            done(at, bytes(at), outcome);
         }
+    }
+
+    /// What the socket at `place` is to get of a batch.
+    pub(super) fn bytes_for<'a>(&'a mut self, place: u32, batch: &'a Batch) -> &'a [u8] {
+        let plain = batch.of(self.streams[place as usize]);
+        let Some(session) = self.sessions.get_mut(place as usize) else { return plain };
+        let filled = session.seal_into(plain, &mut self.room[0]);
+        &self.room[0][..filled]
     }
 
     /// Sends each of the sockets at `places` its bytes.
     pub(crate) fn send_each<'a>(
         &mut self,
         places: &[u32],
-        bytes: impl Fn(u32) -> &'a [u8],
+        bytes: impl Fn(usize) -> &'a [u8],
+        done: impl FnMut(usize, Result<usize, Errno>),
+    ) {
+        self.way.send_each(places, bytes, done);
+    }
+}
+
+impl Way {
+    fn send_each<'a>(
+        &mut self,
+        places: &[u32],
+        bytes: impl Fn(usize) -> &'a [u8],
         mut done: impl FnMut(usize, Result<usize, Errno>),
     ) {
         let sockets = &self.sockets;
         let Some(ring) = &mut self.ring else {
             for (at, &place) in places.iter().enumerate() {
-                done(at, send(&sockets[place as usize], bytes(place), FLAGS));
+                done(at, send(&sockets[place as usize], bytes(at), FLAGS));
             }
             return;
         };
         let piece = |at: usize| {
             let place: u32 = places[at];
-            Piece { place, descriptor: sockets[place as usize].as_raw_fd(), bytes: bytes(place) }
+            Piece { place, descriptor: sockets[place as usize].as_raw_fd(), bytes: bytes(at) }
         };
         ring.send_each(places.len(), FLAGS, piece, done);
     }
@@ -84,7 +147,7 @@ mod tests {
             let their = TcpStream::connect(address).expect("it listens");
             let (our, _) = listener.accept().expect("connected");
             our.set_nonblocking(true).expect("a socket");
-            (our, their)
+            (Guest::of_test(our), their)
         };
         let (ours, theirs) = (0..3).map(pair).unzip();
         (Outlet::new(mode, ours, |_| {}), theirs)
@@ -94,12 +157,13 @@ mod tests {
     fn every_mode_sends_the_same_bytes_and_tells_how_many_were_taken() {
         for &mode in Mode::value_variants() {
             let (mut outlet, mut theirs) = outlet(mode);
-            let batch = Batch { bytes: b"one two three".to_vec(), ends: vec![4, 8, 13] };
+            let batch =
+                Batch { bytes: b"one two three".to_vec(), pieces: vec![0..4, 4..8, 8..13], streams: 1 };
             let mut took = Vec::new();
-            outlet.sweep(&[0, 1, 2], &batch, |at, outcome| took.push((at, outcome)));
+            outlet.sweep(&[0, 1, 2], &batch, |at, _, outcome| took.push((at, outcome)));
             outlet.send_each(
                 &[2, 0],
-                |place| &b"0123456789"[place as usize..],
+                |at| &b"0123456789"[[2, 0][at]..],
                 |at, outcome| {
                     took.push((at + 3, outcome));
                 },
@@ -119,15 +183,19 @@ mod tests {
     fn a_full_and_a_broken_socket_are_told_in_every_mode() {
         for &mode in Mode::value_variants() {
             let (mut outlet, _theirs) = outlet(mode);
-            outlet.sockets[1].shutdown(std::net::Shutdown::Write).expect("connected");
-            let batch = Batch { bytes: vec![b'x'; 16 << 20], ends: vec![16 << 20] };
+            outlet.way.sockets[1].shutdown(std::net::Shutdown::Write).expect("connected");
+            let batch = Batch {
+                bytes: vec![b'x'; 16 << 20],
+                pieces: std::iter::once(0..16 << 20).collect(),
+                streams: 1,
+            };
             let mut took = Vec::new();
             // The kernel moves what it took to the reader's buffer, and then it has room again.
             while took.last() != Some(&(0, Err(Errno::AGAIN))) {
-                outlet.sweep(&[0], &batch, |at, outcome| took.push((at, outcome)));
+                outlet.sweep(&[0], &batch, |at, _, outcome| took.push((at, outcome)));
             }
             assert!(took[0].1.is_ok_and(|taken| taken > 0 && taken < 16 << 20), "{mode:?}: {took:?}");
-            outlet.sweep(&[1], &batch, |_, outcome| assert_eq!(outcome, Err(Errno::PIPE), "{mode:?}"));
+            outlet.sweep(&[1], &batch, |_, _, outcome| assert_eq!(outcome, Err(Errno::PIPE), "{mode:?}"));
         }
     }
 }

@@ -2,6 +2,7 @@
 //! head, and hands prepared events to all of them. What a socket does not take is kept for it, with all that comes after: so
 //! nothing is lost or repeated, and the watchers' accounts hold as with a real server.
 
+use super::guests::{Guest, accept};
 use super::log::Log;
 use super::outlet::Outlet;
 use crate::child::{messages, send};
@@ -9,6 +10,7 @@ use crate::clock::{now_ns, timeout};
 use crate::object::Recipe;
 use crate::options::Mode;
 use crate::process::pin_to;
+use crate::tls::{self, Identity};
 use crate::writer::{Span, Written};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -16,8 +18,8 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,8 +31,11 @@ pub(crate) struct Prepare {
     pub(crate) mode: Mode,
     /// Where to run; empty: anywhere.
     pub(crate) cpus: Vec<usize>,
-    /// So many connections come, each with one request.
+    /// So many watches are asked for.
     pub(crate) watchers: u32,
+    pub(crate) http2: bool,
+    /// With it there is TLS.
+    pub(crate) identity: Option<Identity>,
     pub(crate) recipe: Recipe,
     /// Between two events; 0: as fast as it goes.
     pub(crate) interval_ns: u64,
@@ -56,9 +61,6 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
-const HEAD: &[u8] =
-    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
-const REQUEST_BYTES_MAX: u64 = 16 * 1024;
 const BACKLOG: i32 = 4096;
 /// While more is kept for late sockets, the next batch waits for them.
 const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -102,42 +104,30 @@ fn serve(orders: impl Read + Send + 'static, answers: &mut impl Write) -> Result
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(wrong)?;
     rustix::net::listen(&listener, BACKLOG).map_err(|fault| wrong(fault.into()))?;
     send(answers, &Answer::Listening(listener.local_addr().map_err(wrong)?.port()))?;
-    let sockets = accept(&listener, prepare.watchers).map_err(wrong)?;
-    let epoll = watch_room(&sockets).map_err(|fault| format!("epoll: {fault}"))?;
+    let protocol = if prepare.http2 { tls::HTTP2 } else { tls::HTTP1 };
+    let tls =
+        prepare.identity.as_ref().map(|identity| identity.server(protocol)).transpose().map_err(wrong)?;
+    let guests = accept(&listener, prepare.watchers, prepare.http2, tls.as_ref()).map_err(wrong)?;
+    let epoll = watch_room(&guests).map_err(|fault| format!("epoll: {fault}"))?;
     let mut notes = Vec::new();
-    let outlet = Outlet::new(prepare.mode, sockets, |text| notes.push(text));
+    let connections = u32::try_from(guests.len()).unwrap_or(u32::MAX);
+    let outlet = Outlet::new(prepare.mode, guests, |text| notes.push(text));
     for text in notes {
         send(answers, &Answer::Note(text))?;
     }
-    let log = Log::new(&prepare.recipe);
+    let log = Log::new(&prepare.recipe, prepare.http2.then(|| outlet.streams_max()));
     let Ok(span) = begun.recv() else { return Ok(()) };
-    let (live, late, made) = ((0..prepare.watchers).collect(), BTreeMap::new(), Written::default());
+    let (live, late, made) = ((0..connections).collect(), BTreeMap::new(), Written::default());
     let (kept_bytes, event, short_writes) = (0, 0, 0);
     Sender { prepare, span, log, epoll, outlet, live, late, kept_bytes, event, made, short_writes }
         .run(&allowed, answers)
 }
 
-/// Accepts so many connections, one after the other, and answers the request of each.
-fn accept(listener: &TcpListener, watchers: u32) -> io::Result<Vec<TcpStream>> {
-    let one = |_| {
-        let (mut socket, _) = listener.accept()?;
-        socket.set_nodelay(true)?;
-        let mut lines = BufReader::new((&socket).take(REQUEST_BYTES_MAX)).lines().map_while(Result::ok);
-        if !lines.any(|line| line.is_empty()) {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        socket.write_all(HEAD)?;
-        socket.set_nonblocking(true)?;
-        Ok(socket)
-    };
-    (0..watchers).map(one).collect()
-}
-
 /// An epoll that tells by place which socket has room again, once each time.
-fn watch_room(sockets: &[TcpStream]) -> io::Result<OwnedFd> {
+fn watch_room(guests: &[Guest]) -> io::Result<OwnedFd> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for (place, socket) in (0..).zip(sockets) {
-        epoll::add(&epoll, socket, EventData::new_u64(place), EventFlags::OUT | EventFlags::ET)?;
+    for (place, guest) in (0..).zip(guests) {
+        epoll::add(&epoll, &guest.socket, EventData::new_u64(place), EventFlags::OUT | EventFlags::ET)?;
     }
     Ok(epoll)
 }
@@ -229,22 +219,22 @@ impl Sender {
     /// Sends the newest batch to all that are live. A socket that does not take all of it is late from here on.
     fn sweep(&mut self) {
         let batch = &self.log.batch;
-        for (rest, _) in self.late.values_mut() {
-            rest.extend_from_slice(&batch.bytes);
-            self.kept_bytes += batch.bytes.len();
+        for (&place, (rest, _)) in &mut self.late {
+            let bytes = self.outlet.bytes_for(place, batch);
+            rest.extend_from_slice(bytes);
+            self.kept_bytes += bytes.len();
         }
         let mut short = Vec::new();
-        self.outlet.sweep(&self.live, batch, |at, outcome| {
-            if outcome != Ok(batch.bytes.len()) {
-                short.push((at, outcome));
+        self.outlet.sweep(&self.live, batch, |at, bytes, outcome| {
+            if outcome != Ok(bytes.len()) {
+                short.push((at, taken(outcome).map(|taken| bytes[taken..].to_vec())));
             }
         });
         // From the end, so that places in front stay what they are.
         short.sort_unstable_by_key(|&(at, _)| std::cmp::Reverse(at));
-        for (at, outcome) in short {
+        for (at, rest) in short {
             let place = self.live.swap_remove(at);
-            if let Some(taken) = taken(outcome) {
-                let rest = batch.bytes[taken..].to_vec();
+            if let Some(rest) = rest {
                 self.short_writes += 1;
                 self.kept_bytes += rest.len();
                 self.late.insert(place, (rest, 0));
@@ -258,7 +248,7 @@ impl Sender {
         let ready: Vec<u32> = places.filter(|place| self.late.contains_key(place)).collect();
         let rest = |place: u32| self.late.get(&place).map_or(&[][..], |(rest, at)| &rest[*at..]);
         let mut took = Vec::with_capacity(ready.len());
-        self.outlet.send_each(&ready, rest, |at, outcome| took.push((ready[at], outcome)));
+        self.outlet.send_each(&ready, |at| rest(ready[at]), |at, outcome| took.push((ready[at], outcome)));
         for (place, outcome) in took {
             let Some((rest, at)) = self.late.get_mut(&place) else { continue };
             let taken = taken(outcome);
@@ -282,37 +272,5 @@ fn taken(outcome: Result<usize, Errno>) -> Option<usize> {
         Ok(taken) => Some(taken),
         Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Some(0),
         Err(_) => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_in_pieces_is_answered_once_it_is_complete() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let address = listener.local_addr().expect("bound");
-        let mut client = TcpStream::connect(address).expect("it listens");
-        let leaves = TcpStream::connect(address).expect("it listens");
-        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").expect("a socket");
-        let accepting = thread::spawn(move || {
-            let accepted = accept(&listener, 1);
-            (accepted.map(|sockets| sockets.len()), accept(&listener, 1).is_err())
-        });
-        client.set_nonblocking(true).expect("a socket");
-        thread::sleep(std::time::Duration::from_millis(20));
-        assert!(
-            client.read(&mut [0]).is_err_and(|fault| fault.kind() == io::ErrorKind::WouldBlock),
-            "not yet"
-        );
-        client.set_nonblocking(false).expect("a socket");
-        client.write_all(b"\r\n").expect("a socket");
-        drop(leaves);
-        let mut head = vec![0; HEAD.len()];
-        client.read_exact(&mut head).expect("the answer");
-        assert_eq!(head, HEAD);
-        let (accepted, refused) = accepting.join().expect("both are done");
-        assert!(accepted.is_ok_and(|sockets| sockets == 1) && refused, "the other left before it had asked");
     }
 }

@@ -131,8 +131,8 @@ pub(crate) struct Compare {
     #[command(flatten)]
     pub(crate) base: Load,
     /// URL of a running server; floor (its cheapest mode), floor:send, floor:writev, floor:uring; a command line in one
-    /// argument with {port} in it, started for each round; protobuf: and one of these, whose watches then ask for protobuf;
-    /// etcd: and a URL or a command line (needs --features etcd)
+    /// argument with {port} in it, started for each round; protobuf:, http2: or tls: and one of these, which is then asked so
+    /// (several may stand before one; the floor has no protobuf); etcd: and a URL or a command line (needs --features etcd)
     #[arg(required = true, num_args = 1.., value_parser = Subject::parse)]
     pub(crate) subjects: Vec<Subject>,
     /// Watches to open; one comparison for each: 100,1000,10000

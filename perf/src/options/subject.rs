@@ -1,7 +1,8 @@
 //! What can be compared, as it is written on the command line.
 
-use super::{Mode, value_name};
+use super::{Load, Mode, value_name};
 use crate::endpoint::Server;
+use crate::media::Encoding;
 use clap::ValueEnum;
 use std::fmt;
 
@@ -13,12 +14,29 @@ pub(crate) enum Subject {
     /// A bare etcd: a server that runs, or one to be started.
     #[cfg(feature = "etcd")]
     Etcd(Box<Self>),
-    /// A server whose watches ask for protobuf.
-    Protobuf(Box<Self>),
+    /// A server, or the floor, that is asked in another way.
+    Asked(Way, Box<Self>),
     /// The bare loop; `None`: in its cheapest mode.
     Floor(Option<Mode>),
     /// A server to be started, word by word, with its port left open.
     Command(Vec<String>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Way {
+    Protobuf,
+    Http2,
+    Tls,
+}
+
+impl Way {
+    pub(crate) fn apply(self, load: &mut Load) {
+        match self {
+            Self::Protobuf => load.encoding = Encoding::Protobuf,
+            Self::Http2 => load.protocol.http2 = true,
+            Self::Tls => load.protocol.tls = true,
+        }
+    }
 }
 
 impl Subject {
@@ -26,12 +44,15 @@ impl Subject {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if let Some(etcd) = text.strip_prefix("etcd:") {
             #[cfg(feature = "etcd")]
-            return Self::parse(etcd)?.server("etcd").map(Self::Etcd);
+            return Self::parse(etcd)?.server("etcd", false).map(Self::Etcd);
             #[cfg(not(feature = "etcd"))]
             return Err(format!("{etcd} speaks etcd's protocol: build with --features etcd"));
         }
-        if let Some(server) = text.strip_prefix("protobuf:") {
-            return Self::parse(server)?.server("protobuf").map(Self::Protobuf);
+        if let Some((before, rest)) = text.split_once(':')
+            && let Ok(way) = Way::from_str(before, false)
+        {
+            let subject = Self::parse(rest)?.server(before, way != Way::Protobuf)?;
+            return Ok(Self::Asked(way, subject));
         }
         if text.contains(PORT) {
             return shell_words::split(text)
@@ -53,11 +74,21 @@ impl Subject {
             .to_owned())
     }
 
-    /// Itself, if it is a server that what stands before it may stand before.
-    fn server(self, before: &str) -> Result<Box<Self>, String> {
+    /// Itself, if it is a server, or perhaps the floor, that `before` may stand before.
+    fn server(self, before: &str, or_floor: bool) -> Result<Box<Self>, String> {
         let mend =
             || format!("give {before}:http://HOST:PORT, or {before}: and a command line with {PORT} in it");
-        matches!(self, Self::Url(_) | Self::Command(_)).then(|| Box::new(self)).ok_or_else(mend)
+        self.is_server(or_floor, before != "etcd").then(|| Box::new(self)).ok_or_else(mend)
+    }
+
+    fn is_server(&self, or_floor: bool, or_asked: bool) -> bool {
+        match self {
+            Self::Url(_) | Self::Command(_) => true,
+            Self::Floor(_) => or_floor,
+            Self::Asked(_, subject) => or_asked && subject.is_server(or_floor, or_asked),
+            #[cfg(feature = "etcd")]
+            Self::Etcd(_) => false,
+        }
     }
 }
 
@@ -67,7 +98,7 @@ impl fmt::Display for Subject {
             Self::Url(server) => write!(out, "{server}"),
             #[cfg(feature = "etcd")]
             Self::Etcd(etcd) => write!(out, "etcd:{etcd}"),
-            Self::Protobuf(server) => write!(out, "protobuf:{server}"),
+            Self::Asked(way, subject) => write!(out, "{}:{subject}", value_name(way)),
             Self::Floor(None) => out.write_str("floor"),
             Self::Floor(Some(mode)) => write!(out, "floor:{}", value_name(mode)),
             Self::Command(words) => out.write_str(&words.join(" ")),
@@ -85,13 +116,15 @@ mod tests {
 
     #[test]
     fn subjects_as_written() {
+        let asked = |way, subject| Subject::Asked(way, Box::new(subject));
         let words = |words: &[&str]| Subject::Command(words.iter().map(|word| (*word).to_owned()).collect());
         for (text, subject) in [
             ("http://127.0.0.1:8001", Subject::Url(Server::local(8001))),
             ("floor", Subject::Floor(None)),
             ("floor:uring", Subject::Floor(Some(Mode::Uring))),
             ("a/server --listen 127.0.0.1:{port}", words(&["a/server", "--listen", "127.0.0.1:{port}"])),
-            ("protobuf:http://127.0.0.1:1", Subject::Protobuf(Box::new(Subject::Url(Server::local(1))))),
+            ("protobuf:http://127.0.0.1:1", asked(Way::Protobuf, Subject::Url(Server::local(1)))),
+            ("http2:tls:floor", asked(Way::Http2, asked(Way::Tls, Subject::Floor(None)))),
             #[cfg(feature = "etcd")]
             ("etcd:etcd --at {port}", Subject::Etcd(Box::new(words(&["etcd", "--at", "{port}"])))),
             #[cfg(feature = "etcd")]
@@ -102,9 +135,17 @@ mod tests {
         }
         assert_eq!(Subject::parse("'a b' \"c 'd\" {port}"), Ok(words(&["a b", "c 'd", "{port}"])));
         assert_eq!(with_port(&["--listen".to_owned(), "h:{port}".to_owned()], 99), ["--listen", "h:99"]);
-        for bad in
-            ["floor:fast", "floors", "server", "http://x/y", "server '{port}", "etcd:floor", "protobuf:floor"]
-        {
+        for bad in [
+            "floor:fast",
+            "floors",
+            "server",
+            "http://x/y",
+            "server '{port}",
+            "etcd:floor",
+            "protobuf:floor",
+            "protobuf:http2:floor",
+            "tls:etcd:http://x",
+        ] {
             assert!(Subject::parse(bad).is_err(), "{bad}");
         }
     }

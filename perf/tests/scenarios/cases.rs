@@ -119,6 +119,8 @@ None 0 |
 None 0 --list |
 None 0 --threads 3 --writers 1 |
 None 0 --list --threads 2 --gzip |
+None 0 --http2 --streams-per-connection 4 --tls |
+None 0 --http2 --streams-per-connection 4 --threads 2 --list |
 InitialShort 1 | missing=6 duplicated,unexpected,stale_marks,unfinished=0 first_fault!null
 InitialShort 1 --list | missing=6 duplicated,unexpected,stale_marks,unfinished=0 first_fault!null
 InitialTwice 1 | duplicated=6 missing,unexpected,stale_marks,unfinished=0 first_fault!null
@@ -128,6 +130,7 @@ InitialStale 1 | stale_marks=6 missing,duplicated,unexpected,unfinished=0 first_
 InitialStale 1 --list | stale_marks=6 missing,duplicated,unexpected,unfinished=0 first_fault!null
 InitialNoMark 1 --timeout 500ms | unfinished=6 missing,duplicated,unexpected,stale_marks=0 first_fault!null
 InitialCut 1 | unfinished=6 missing,duplicated,unexpected,stale_marks=0 first_fault!null
+InitialCut 1 --http2 | unfinished=6 missing,duplicated,unexpected,stale_marks=0 first_fault!null
 ";
     cases(INITIAL, right, table);
 }
@@ -143,6 +146,7 @@ None 0 --by label | by=label
 None 0 --by namespace | by=namespace
 None 0 --by name | by=name
 Drop 1 --by node | lost>0
+None 0 --by label --http2 --tls | by=label
 Duplicate 1 --by node | duplicated>0 first_fault!null
 Reorder 1 --by node | out_of_order>0 first_fault!null
 HangUp 1 --by node | disconnected>0 first_fault!null
@@ -171,6 +175,8 @@ None 0 --stall 5s | started_with=5s fill_bytes=20480 tables/0/slow=2 tables/0/he
 None 0 --share 30,50 --rounds 1 --receive-buffer 4KiB --processes 2 --threads 2 | tables/*/slow=[3,5]
     records/1/values/kernel_unsent_bytes>122880 records/3/values/kernel_unsent_bytes>204800
     records/1/values/deliveries_checked=560 records/3/values/deliveries_checked=400
+None 0 --http2 --streams-per-connection 6 --rounds 1 --size 20KiB --fill 200KiB | tables/0/healthy_ended,tables/0/slow_ended=0
+    records/1/values/deaf=2 records/*/values/deliveries_checked=560 records/1/values/kernel_unread_bytes<16384
 HangUpAll 1 --rounds 1 --drain 500ms | tables/0/healthy_ended=16 tables/0/slow_ended=2
 Duplicate 1 --share 1 --watchers 100 --rounds 1 | tables/0/duplicated>0
 ";
@@ -185,6 +191,7 @@ fn storm() {
 None 0 |
 None 0 --close rst --threads 2 |
 None 0 --processes 2 --spread 300ms --sources 2 | records/*/values/connected_ns>200000000
+None 0 --http2 --streams-per-connection 5 --tls |
 ";
     let each = "mark_met=true deliveries_checked=/deliveries_expected deliveries_checked%15 records/#=2 records/*/values/attempts=12 \
         records/*/values/failed_attempts=0 records/*/values/all_answered_ns,records/*/values/live_latency_p99_before_ns>0 \
@@ -220,6 +227,8 @@ None 0 | scenario=mixed deaf=5 deliveries_checked=/deliveries_expected deliverie
     lost,duplicated,out_of_order,unexpected,malformed,disconnected,calls_failed=0 returned>19
     livez_fresh_answered,livez_kept_answered>29 livez_fresh_answered,livez_kept_answered<51 lists_answered,gets_answered>0
     livez_fresh_p50_ns<=/livez_fresh_max_ns livez_kept_p50_ns<=/livez_kept_max_ns
+None 0 --http2 --tls --streams-per-connection 40 --churn 20 --floor off | deaf=5 deliveries_checked=/deliveries_expected deliveries_checked>1999
+    lost,duplicated,out_of_order,unexpected,malformed,disconnected,calls_failed=0 returned>9
 ForgetMissed 1 --rate 1000 | lost>0
 Unwell 1 --churn 0 | lost=0 calls_failed>60 calls_first_fault~well
 ";
@@ -240,6 +249,19 @@ fn floor() {
         clean=true best_mode=send|writev|uring";
     let options = "--rate 100 --warmup 100ms --duration 400ms --objects 4 --size 2KiB --rounds 2";
     revcast_perf(&format!("{FLOOR} {options}")).report(0, modes);
+    // The last connection has two streams. What is sealed is one piece.
+    let shared = "--watchers 20 --http2 --streams-per-connection 6 --rate 100 --warmup 100ms --duration 400ms --size 20KiB";
+    for tls in ["", "--tls"] {
+        let subjects = format!(
+            "records/*/subject=[\"floor\\u0020send,\\u0020HTTP/2{0}\",\"floor\\u0020writev,\\u0020HTTP/2{0}\",\
+            \"floor\\u0020uring,\\u0020HTTP/2{0}\"]",
+            if tls.is_empty() { "" } else { ",\\u0020TLS" }
+        );
+        let right = "clean=true records/*/values/deliveries_checked=1000 protocol~HTTP/2";
+        revcast_perf(&format!("{FLOOR} {shared} {tls}")).report(0, &format!("{right} {subjects}"));
+    }
+    revcast_perf(&format!("{FLOOR} --tls --rate max --duration 300ms --warmup 0 --mode uring"))
+        .report(0, "clean=true");
     // A write of 512 events of 16 KiB is more than a socket ever takes at once; all get whole writes.
     let full = "clean=true records/*/values/short_writes>0 records/*/values/deliveries_checked>10239 \
         records/*/values/deliveries_checked%10240";
@@ -247,6 +269,8 @@ fn floor() {
     revcast_perf(&format!("{FLOOR} {options}")).report(0, full);
     // The mock's threads end with their connections: then its CPU time is known to 10 ms only, which may be none.
     let beside = "
+None 0 --floor uring --http2 --tls | floor_mode=uring floor_clean=true floor_cpu_ratio!null floor_fault=null
+    frame_bytes<=/floor_frame_bytes+23 floor_frame_bytes<=/frame_bytes+1
 None 0 --floor writev | floor_mode=writev floor_clean=true floor_cpu_ratio!null floor_cpu_ns_per_delivery>0 floor_rate_ratio>0.5
     floor_fault=null frame_bytes<=/floor_frame_bytes+1 floor_frame_bytes<=/frame_bytes+1
 ";

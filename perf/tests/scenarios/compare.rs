@@ -1,7 +1,7 @@
 //! `compare`: servers that run, servers that it starts, and the floor, in turns; and one that fails among them.
 
 use crate::mock::{self, Mischief};
-use crate::{Ran, fresh, revcast_perf, values};
+use crate::{Ran, fresh, front, revcast_perf, values};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -71,4 +71,16 @@ fn one_that_fails_is_named_and_the_rest_goes_on() {
 fn a_server_that_is_wrong_is_not_clean() {
     let wrong = format!("http://{}", mock::start(Mischief::Drop));
     compare(&[&wrong, "floor:uring"], "--rounds 1").shows(1, &format!("Not clean {wrong}"), "");
+}
+
+#[test]
+fn one_server_is_asked_in_several_ways() {
+    let (address, file) = front::start(mock::start(Mischief::None), Mischief::None, true);
+    let (url, file) = (format!("https://{address}"), file.unwrap());
+    let subjects = [&url, &format!("http2:{url}"), "http2:tls:floor:send"];
+    let options = format!("--rounds 1 --json --streams-per-connection 3 --ca {}", file.display());
+    let facts = "records/*/values/deliveries_checked=200 records/*/facts/http2=[false,true,true] records/*/facts/tls=true protocol=null";
+    let report = compare(&subjects, &options).report(0, facts);
+    assert_eq!(values(&report, "records/*/subject"), [subjects[0], subjects[1], "floor send, HTTP/2, TLS"]);
+    fs::remove_file(file).unwrap();
 }

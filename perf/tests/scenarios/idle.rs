@@ -38,3 +38,14 @@ fn a_server_that_hangs_up_is_told() {
     revcast_perf(&idle).report(1, "ended=3 foreign>0");
     disturbing.join().unwrap();
 }
+
+#[test]
+fn idle_streams_are_left_alone() {
+    let idle = "idle --watchers 8 --prime 2 --duration 1s --http2 --tls --streams-per-connection 3";
+    report(
+        Mischief::None,
+        idle,
+        0,
+        "clean=true ended=0 watchers=8 records/*/values/bookmarks,records/*/values/heartbeats>7",
+    );
+}
