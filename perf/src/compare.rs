@@ -117,9 +117,9 @@ fn measure(
                 return Err("this is no etcd".to_owned());
             }
         },
-        Subject::Asked(way, of) => {
+        Subject::Asked(ways, of) => {
             let mut base = base.clone();
-            way.apply(&mut base);
+            ways.iter().for_each(|way| way.ask(&mut base));
             let record = measure(args, &base, of, shown)?;
             // The floor names itself.
             let name = if record.facts.contains_key("mode") { record.subject } else { subject.to_string() };

@@ -21,7 +21,6 @@ use crate::process::{check_descriptors, raise_nofile};
 use crate::record::{Facts, Record};
 use crate::run::{Run, Writing};
 use crate::target::{Target, Trouble};
-use crate::tls::Identity;
 use crate::writer::Written;
 use sender::{Answer, Order, Prepare};
 use std::sync::Arc;
@@ -74,20 +73,19 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
     let mut recipe = Target::local(&base, 0, 0).recipe(&base, vec![NAMESPACE.to_owned()], base.objects);
     let http2 = base.protocol.http2;
     let object_bytes = log::pad_for(&mut recipe, ask.size, http2);
-    let identity = base.tls().then(|| Identity::new("127.0.0.1")).transpose()?;
     let interval = |rate: f64| nanos(Duration::from_secs_f64(1.0 / rate)).max(1);
-    let (mut sender, port) = Sender::start(Prepare {
+    let (mut sender, port, certificate) = Sender::start(Prepare {
         mode,
         cpus: ask.server_cpus.clone(),
         watchers: base.watchers,
         http2,
-        identity: identity.clone(),
+        tls: base.tls(),
         recipe: recipe.clone(),
         interval_ns: base.rate.per_second().map_or(0, interval),
         events_per_write: ask.events_per_write,
     })?;
     let mut target = Target::local(&base, port, sender.helper.pid().unwrap_or(0));
-    target.caller.trust = identity.map(|identity| identity.certificate);
+    target.caller.trust = certificate;
     let scope = Scope {
         path: recipe.resource.collection(NAMESPACE),
         revision: log::FIRST_REVISION,
@@ -102,7 +100,7 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
         Ok(Box::new(&mut sender))
     })?;
     let mode = value_name(&mode);
-    record.subject = format!("floor {mode}{}", base.protocol_suffix());
+    record.subject = base.name_asked(&format!("floor {mode}"));
     record.tell("server", format!("floor:{mode}"));
     record.tell("mode", mode.as_str());
     record.set("events_per_write", ask.events_per_write);
@@ -129,8 +127,8 @@ struct Sender {
 }
 
 impl Sender {
-    /// Starts it; returns it with the port at which it listens.
-    fn start(prepare: Prepare) -> Result<(Self, u16), String> {
+    /// Starts it; returns it with the port at which it listens, and the certificate if there is TLS.
+    fn start(prepare: Prepare) -> Result<(Self, u16, Option<String>), String> {
         let (said, answers) = channel();
         let hear = move |answer: Option<Result<Answer, String>>| {
             let wrong = |fault| Answer::Failed(format!("a floor-sender: {fault}"));
@@ -142,7 +140,7 @@ impl Sender {
         let mut sender = Self { helper, answers, notes: Vec::new(), made: None, gate: None, allowed: 0 };
         sender.tell(&Order::Prepare(prepare))?;
         match sender.answers.recv_timeout(LISTEN_WAIT) {
-            Ok(Answer::Listening(port)) => Ok((sender, port)),
+            Ok(Answer::Listening(port, certificate)) => Ok((sender, port, certificate)),
             Ok(Answer::Failed(why)) => Err(why),
             Ok(Answer::Note(_) | Answer::Made(..)) | Err(_) => {
                 Err("the floor-sender does not listen".to_owned())
@@ -165,7 +163,7 @@ impl Sender {
                 Ok(Answer::Note(text)) => self.notes.push(text),
                 Ok(Answer::Made(made, short_writes)) => self.made = Some((made, short_writes)),
                 Ok(Answer::Failed(why)) => return Err(why),
-                Ok(Answer::Listening(_)) | Err(TryRecvError::Empty) => return Ok(()),
+                Ok(Answer::Listening(..)) | Err(TryRecvError::Empty) => return Ok(()),
                 Err(TryRecvError::Disconnected) if self.made.is_some() => return Ok(()),
                 Err(TryRecvError::Disconnected) => return Err("the floor-sender ended early".to_owned()),
             }

@@ -7,7 +7,7 @@ use crate::http::Connection;
 use crate::object::Recipe;
 use crate::options::{Hostile, HostileKind};
 use crate::target::{Target, gently};
-use crate::tls::{Client, Stream, stream};
+use crate::tls::{self, Stream};
 use serde::Serialize;
 use serde_json::json;
 use socket2::{SockFilter, SockRef};
@@ -42,7 +42,7 @@ pub(crate) struct Found {
 }
 
 #[derive(Debug, Default)]
-struct Peer {
+struct Client {
     stream: Option<Box<dyn Stream>>,
     sent: usize,
     /// A watch that has begun; of a vanishing one: that has vanished.
@@ -54,7 +54,7 @@ struct Clients {
     address: SocketAddr,
     /// What is sent at once when a connection is open.
     request: String,
-    tls: Option<Client>,
+    tls: Option<tls::Client>,
     found: Found,
 }
 
@@ -105,7 +105,7 @@ impl HostileClients {
 
 impl Clients {
     fn serve(mut self, count: u32, end_ns: u64) -> Found {
-        let mut clients: Vec<Peer> = (0..count).map(|_| Peer::default()).collect();
+        let mut clients: Vec<Client> = (0..count).map(|_| Client::default()).collect();
         let began = now_ns();
         for turn in 0usize.. {
             let due = began + turn as u64 * (ROUND_NS / GROUPS as u64);
@@ -123,12 +123,12 @@ impl Clients {
     fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
         let socket = TcpStream::connect_timeout(&self.address, CONNECT_WITHIN)?;
         socket.set_read_timeout(Some(CONNECT_WITHIN))?;
-        let stream = stream(socket, self.tls.as_ref())?;
+        let stream = tls::stream(socket, self.tls.as_ref())?;
         stream.socket().set_nonblocking(true)?;
         Ok(stream)
     }
 
-    fn step(&mut self, client: &mut Peer) {
+    fn step(&mut self, client: &mut Client) {
         let watches = matches!(self.kind, HostileKind::Vanish | HostileKind::Burst);
         if watches && client.settled {
             return;
@@ -141,7 +141,7 @@ impl Clients {
             self.found.opened += 1;
             // A new socket has room for this.
             let _gone = stream.write_all(self.request.as_bytes());
-            *client = Peer { stream: Some(stream), ..Peer::default() };
+            *client = Client { stream: Some(stream), ..Client::default() };
             return;
         };
         match stream.read(&mut [0; 512]) {
@@ -155,7 +155,7 @@ impl Clients {
             }
             Ok(0) | Err(_) => {
                 self.found.ended += 1;
-                *client = Peer::default();
+                *client = Client::default();
                 return;
             }
         }
@@ -217,12 +217,12 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
     /// Clients of a kind, one of them, the other end of its connection, and the listener.
-    fn open(kind: HostileKind, request: &str) -> (Clients, Peer, TcpStream, TcpListener) {
+    fn open(kind: HostileKind, request: &str) -> (Clients, Client, TcpStream, TcpListener) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("bound");
         let request = request.to_owned();
         let mut clients = Clients { kind, address, request, tls: None, found: Found::default() };
-        let mut client = Peer::default();
+        let mut client = Client::default();
         clients.step(&mut client);
         let (server, _) = listener.accept().expect("a connection");
         (clients, client, server, listener)

@@ -241,10 +241,7 @@ pub(crate) const JSON: &str = "application/json";
 impl Request<'_> {
     /// As HTTP/1.1 has it.
     pub(crate) fn head(&self) -> String {
-        let mut head = self.caller.head("GET", self.path, None);
-        if self.accept != JSON {
-            head = head.replacen("Accept: application/json", &format!("Accept: {}", self.accept), 1);
-        }
+        let mut head = self.caller.head("GET", self.path, None).replacen(JSON, self.accept, 1);
         if self.gzip {
             head.insert_str(head.len() - 2, "Accept-Encoding: gzip\r\n");
         }

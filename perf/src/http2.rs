@@ -3,9 +3,9 @@
 
 pub(crate) mod fields;
 
-use crate::http::{Request, broken, excerpt};
-use crate::wire::{Brought, End};
-use std::io::{self, Error, ErrorKind};
+use crate::http::{Request, broken};
+use crate::wire::{Brought, End, WORDS_BYTES_MAX};
+use std::io;
 
 /// Bytes of a frame's head; its payload has so many at most, as long as nothing else was announced.
 pub(crate) const HEAD_BYTES: usize = 9;
@@ -17,19 +17,15 @@ const STREAM_OWED_MAX: u32 = 1 << 30;
 const CONNECTION_WINDOW: u32 = 1 << 30;
 /// What every window is before anything is announced.
 pub(crate) const WINDOW_FIRST: u32 = 65_535;
-const BLOCK_BYTES_MAX: usize = 64 << 10;
-const WORDS_BYTES_MAX: usize = 16 << 10;
 
 pub(crate) mod kind {
     pub(crate) const DATA: u8 = 0;
     pub(crate) const HEADERS: u8 = 1;
     pub(crate) const RST_STREAM: u8 = 3;
     pub(crate) const SETTINGS: u8 = 4;
-    pub(crate) const PUSH_PROMISE: u8 = 5;
     pub(crate) const PING: u8 = 6;
     pub(crate) const GOAWAY: u8 = 7;
     pub(crate) const WINDOW_UPDATE: u8 = 8;
-    pub(crate) const CONTINUATION: u8 = 9;
 }
 
 pub(crate) mod flag {
@@ -37,16 +33,11 @@ pub(crate) mod flag {
     pub(crate) const END_STREAM: u8 = 1;
     pub(crate) const END_HEADERS: u8 = 4;
     pub(crate) const PADDED: u8 = 8;
-    pub(crate) const PRIORITY: u8 = 0x20;
 }
 
-mod setting {
-    pub(super) const HEADER_TABLE_SIZE: u16 = 1;
-    pub(super) const ENABLE_PUSH: u16 = 2;
-    pub(super) const MAX_CONCURRENT_STREAMS: u16 = 3;
-    pub(super) const INITIAL_WINDOW_SIZE: u16 = 4;
-}
-
+/// Of HEADER_TABLE_SIZE and ENABLE_PUSH, which are 0, and of INITIAL_WINDOW_SIZE, whose value follows.
+const SETTINGS: [u8; 14] = [0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 4];
+const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
 const ERRORS: &str = "NO_ERROR PROTOCOL_ERROR INTERNAL_ERROR FLOW_CONTROL_ERROR SETTINGS_TIMEOUT STREAM_CLOSED FRAME_SIZE_ERROR \
     REFUSED_STREAM CANCEL COMPRESSION_ERROR CONNECT_ERROR ENHANCE_YOUR_CALM INADEQUATE_SECURITY HTTP_1_1_REQUIRED";
@@ -56,7 +47,7 @@ fn error_name(code: u32) -> String {
     known.map_or_else(|| format!("error {code}"), str::to_owned)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Head {
     pub(crate) length: usize,
     pub(crate) kind: u8,
@@ -102,81 +93,51 @@ struct Stream {
     words: Vec<u8>,
 }
 
+/// Hears, by the owner of each stream, what came.
+type Hear<'a> = &'a mut dyn FnMut(u32, Brought<'_>);
+
 /// One connection. Its streams have odd numbers, in the order in which they were asked for.
+#[derive(Default)]
 pub(crate) struct Session {
     streams: Vec<Stream>,
     /// Of each stream, as announced.
     window: u32,
-    streams_max: Option<u32>,
-    /// The beginning of a head, or of the payload of a frame that is no DATA.
-    held: Vec<u8>,
     /// Of the frame that is being read, and how much of its payload is to come.
     head: Option<(Head, usize)>,
-    /// A field block that goes on in the next frame.
-    block: Vec<u8>,
-    block_ends_stream: bool,
+    /// The beginning of a head, or of the payload of a frame that is no DATA.
+    held: Vec<u8>,
     owed: u32,
     /// Why the server will take no more streams.
     pub(crate) leaving: Option<String>,
+    /// To be sent.
+    pub(crate) out: Vec<u8>,
 }
 
 impl Session {
     /// A new connection, in which each stream begins with a window of `window` bytes.
-    pub(crate) fn new(window: u32, out: &mut Vec<u8>) -> Self {
-        out.extend_from_slice(PREFACE);
-        let settings = [
-            (setting::HEADER_TABLE_SIZE, 0),
-            (setting::ENABLE_PUSH, 0),
-            (setting::INITIAL_WINDOW_SIZE, window),
-        ];
-        let settings: Vec<u8> = settings
-            .iter()
-            .flat_map(|(name, value)| [&name.to_be_bytes()[..], &value.to_be_bytes()].concat())
-            .collect();
-        push_frame(out, kind::SETTINGS, 0, 0, &settings);
-        push_window(out, 0, CONNECTION_WINDOW);
-        Self {
-            streams: Vec::new(),
-            window,
-            streams_max: None,
-            held: Vec::new(),
-            head: None,
-            block: Vec::new(),
-            block_ends_stream: false,
-            owed: 0,
-            leaving: None,
-        }
+    pub(crate) fn new(window: u32) -> Self {
+        let mut out = PREFACE.to_vec();
+        push_frame(&mut out, kind::SETTINGS, 0, 0, &[&SETTINGS[..], &window.to_be_bytes()].concat());
+        push_window(&mut out, 0, CONNECTION_WINDOW);
+        Self { window, out, ..Self::default() }
     }
 
     /// Asks over a new stream. `reads`: its window is as large as can be.
-    pub(crate) fn ask(
-        &mut self,
-        owner: u32,
-        request: &Request<'_>,
-        reads: bool,
-        out: &mut Vec<u8>,
-    ) -> io::Result<()> {
-        let id = u32::try_from(self.streams.len() * 2 + 1).unwrap_or(u32::MAX);
+    pub(crate) fn ask(&mut self, owner: u32, request: &Request<'_>, reads: bool) {
+        let id = id_at(self.streams.len());
         self.streams.push(Stream { owner: Some(owner), status: 0, owed: 0, words: Vec::new() });
-        push_frame(
-            out,
-            kind::HEADERS,
-            flag::END_HEADERS | flag::END_STREAM,
-            id,
-            &fields::of_request(request),
-        );
+        let flags = flag::END_HEADERS | flag::END_STREAM;
+        push_frame(&mut self.out, kind::HEADERS, flags, id, &fields::of_request(request));
         if reads && self.window < WINDOW_MAX {
-            push_window(out, id, WINDOW_MAX - self.window);
+            push_window(&mut self.out, id, WINDOW_MAX - self.window);
         }
-        self.check_streams()
     }
 
     /// The owner wants no more of its stream.
-    pub(crate) fn cancel(&mut self, owner: u32, out: &mut Vec<u8>) {
+    pub(crate) fn cancel(&mut self, owner: u32) {
         if let Some(at) = self.streams.iter().rposition(|stream| stream.owner == Some(owner)) {
             self.streams[at].owner = None;
-            let id = u32::try_from(at * 2 + 1).unwrap_or(u32::MAX);
-            push_frame(out, kind::RST_STREAM, 0, id, &CANCEL.to_be_bytes());
+            push_frame(&mut self.out, kind::RST_STREAM, 0, id_at(at), &CANCEL.to_be_bytes());
         }
     }
 
@@ -184,53 +145,35 @@ impl Session {
         self.streams.iter().filter(|stream| stream.owner.is_some()).count()
     }
 
-    fn check_streams(&self) -> io::Result<()> {
-        let Some(most) = self.streams_max.filter(|&most| self.open_streams() > most as usize) else {
-            return Ok(());
-        };
-        let mend =
-            format!("the server allows {most} streams a connection: give --streams-per-connection {most}");
-        Err(Error::new(ErrorKind::InvalidData, mend))
-    }
-
-    /// Takes what came. Answers are appended to `out`. An error: the connection is of no more use.
-    pub(crate) fn take(
-        &mut self,
-        mut input: &[u8],
-        out: &mut Vec<u8>,
-        on: &mut impl FnMut(u32, Brought<'_>),
-    ) -> io::Result<()> {
+    /// Takes what came. An error: the connection is of no more use.
+    pub(crate) fn take(&mut self, mut input: &[u8], hear: Hear<'_>) -> io::Result<()> {
         loop {
             let Some((head, left)) = self.head else {
                 let Some(head) = self.next_head(&mut input) else { return Ok(()) };
-                self.on_head(head, out)?;
+                self.begin(head)?;
                 self.head = Some((head, head.length));
                 continue;
             };
-            if head.kind == kind::DATA && !head.has(flag::PADDED) {
-                let (data, rest) = input.split_at(left.min(input.len()));
+            let there = left.min(input.len());
+            if head.kind == kind::DATA {
+                let (data, rest) = input.split_at(there);
                 input = rest;
-                self.on_data(head, data, on)?;
-                self.head = (data.len() < left).then_some((head, left - data.len()));
-                if self.head.is_some() {
-                    return Ok(());
-                }
-                if head.has(flag::END_STREAM) {
-                    self.on_end(head.stream, on)?;
-                }
-                continue;
-            }
-            if self.held.is_empty() && input.len() >= left {
+                self.on_data(head, data, there == left, hear)?;
+                self.head = Some((head, left - there));
+            } else if self.held.is_empty() && there == left {
                 let (payload, rest) = input.split_at(left);
                 input = rest;
-                self.on_frame(head, payload, out, on)?;
+                self.on_frame(head, payload, hear)?;
             } else if gather(&mut self.held, &mut input, left) {
                 let payload = std::mem::take(&mut self.held);
-                self.on_frame(head, &payload, out, on)?;
+                self.on_frame(head, &payload, hear)?;
             } else {
                 return Ok(());
             }
-            self.head = None;
+            self.head = self.head.filter(|(_, left)| head.kind == kind::DATA && *left > 0);
+            if self.head.is_some() {
+                return Ok(());
+            }
         }
     }
 
@@ -242,148 +185,123 @@ impl Session {
             return Some(Head::read(*head));
         }
         gather(&mut self.held, input, HEAD_BYTES).then_some(())?;
-        let head = self.held.first_chunk().map(|head| Head::read(*head));
-        self.held = Vec::new();
-        head
+        std::mem::take(&mut self.held).first_chunk().map(|head| Head::read(*head))
     }
 
-    /// A frame begins. Windows count its payload, with padding.
-    fn on_head(&mut self, head: Head, out: &mut Vec<u8>) -> io::Result<()> {
+    /// A frame begins.
+    fn begin(&mut self, head: Head) -> io::Result<()> {
         if head.length > PAYLOAD_BYTES_MAX {
-            return Err(broken(format!(
-                "frame has {} bytes, and {PAYLOAD_BYTES_MAX} is the most",
-                head.length
-            )));
+            return Err(broken(format!("frame has {} bytes: too many", head.length)));
         }
-        if !self.block.is_empty() && head.kind != kind::CONTINUATION {
-            return Err(broken("field block is interrupted"));
+        // No server is known that pads, or has so long a head.
+        let is_whole = head.kind != kind::HEADERS || head.has(flag::END_HEADERS);
+        if matches!(head.kind, kind::DATA | kind::HEADERS) && head.has(flag::PADDED) || !is_whole {
+            return Err(broken("frame is padded, or a part of a head: that is not read here"));
         }
-        if head.kind == kind::DATA {
-            let length = u32::try_from(head.length).unwrap_or(u32::MAX);
-            self.owed += length;
-            if self.owed >= CONNECTION_WINDOW / 2 {
-                push_window(out, 0, std::mem::take(&mut self.owed));
-            }
-            let stream = self.stream(head.stream)?;
-            stream.owed += length;
-            if stream.owed >= STREAM_OWED_MAX && stream.owner.is_some() {
-                push_window(out, head.stream, std::mem::take(&mut stream.owed));
-            }
+        if head.kind != kind::DATA {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn stream(&mut self, id: u32) -> io::Result<&mut Stream> {
-        let stream = self.streams.get_mut(id as usize / 2).filter(|_| id % 2 == 1);
-        stream.ok_or_else(|| broken(format!("frame is of stream {id}, which nobody opened")))
-    }
-
-    fn on_data(&mut self, head: Head, data: &[u8], on: &mut impl FnMut(u32, Brought<'_>)) -> io::Result<()> {
-        let stream = self.stream(head.stream)?;
-        let Some(owner) = stream.owner else { return Ok(()) };
-        match stream.status {
-            0 => return Err(broken("body comes before its head")),
-            200 if !data.is_empty() => on(owner, Brought::Data(data)),
-            200 => {}
-            _ => {
-                stream.words.extend_from_slice(&data[..data.len().min(WORDS_BYTES_MAX - stream.words.len())])
-            }
+        let length = u32::try_from(head.length).unwrap_or(u32::MAX);
+        self.owed += length;
+        if self.owed >= CONNECTION_WINDOW / 2 {
+            push_window(&mut self.out, 0, std::mem::take(&mut self.owed));
+        }
+        let stream = stream(&mut self.streams, head.stream)?;
+        stream.owed += length;
+        if stream.owed >= STREAM_OWED_MAX && stream.owner.is_some() {
+            push_window(&mut self.out, head.stream, std::mem::take(&mut stream.owed));
         }
         Ok(())
     }
 
-    fn on_end(&mut self, id: u32, on: &mut impl FnMut(u32, Brought<'_>)) -> io::Result<()> {
-        let stream = self.stream(id)?;
-        let words = std::mem::take(&mut stream.words);
-        let end = match stream.status {
-            200 => End::Whole,
-            status => End::Refused(status, excerpt(&words)),
-        };
-        if let Some(owner) = stream.owner.take() {
-            on(owner, Brought::End(end));
+    /// `is_whole`: the frame ends here.
+    fn on_data(&mut self, head: Head, data: &[u8], is_whole: bool, hear: Hear<'_>) -> io::Result<()> {
+        let stream = stream(&mut self.streams, head.stream)?;
+        match (stream.owner, stream.status) {
+            (Some(_), 0) => return Err(broken("body comes before its head")),
+            (Some(owner), 200) if !data.is_empty() => hear(owner, Brought::Data(data)),
+            (None, _) | (_, 200) => {}
+            (Some(_), _) => {
+                let room = WORDS_BYTES_MAX - stream.words.len();
+                stream.words.extend_from_slice(&data[..data.len().min(room)]);
+            }
+        }
+        if is_whole && head.has(flag::END_STREAM) {
+            stream.end(hear);
         }
         Ok(())
     }
 
-    /// A whole frame that is no DATA, or one with padding.
-    fn on_frame(
-        &mut self,
-        head: Head,
-        payload: &[u8],
-        out: &mut Vec<u8>,
-        on: &mut impl FnMut(u32, Brought<'_>),
-    ) -> io::Result<()> {
-        let number =
-            |at: usize| payload.get(at..at + 4)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+    /// A whole frame that is no DATA.
+    fn on_frame(&mut self, head: Head, payload: &[u8], hear: Hear<'_>) -> io::Result<()> {
+        let number = |at: usize| payload.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
         let short = || broken("frame is too short for what it is");
         match head.kind {
-            kind::DATA => {
-                self.on_data(head, unpadded(head, payload).ok_or_else(short)?, on)?;
-                if head.has(flag::END_STREAM) {
-                    self.on_end(head.stream, on)?;
-                }
-            }
-            kind::HEADERS => {
-                self.block_ends_stream = head.has(flag::END_STREAM);
-                self.on_block(head, unpadded(head, payload).ok_or_else(short)?, on)?;
-            }
-            kind::CONTINUATION => self.on_block(head, payload, on)?,
+            kind::HEADERS => return self.on_block(head, payload, hear),
             kind::RST_STREAM => {
-                let code = error_name(number(0).ok_or_else(short)?);
-                if let Some(owner) = self.stream(head.stream)?.owner.take() {
-                    on(
-                        owner,
-                        Brought::End(End::Cut(format!("the server reset the stream of a watch: {code}"))),
-                    );
-                }
+                let code = number(0).ok_or_else(short)?;
+                let mend = if code == REFUSED_STREAM { ": lower --streams-per-connection" } else { "" };
+                let why = format!("the server reset the stream of a watch: {}{mend}", error_name(code));
+                stream(&mut self.streams, head.stream)?.cut(&why, hear);
             }
             kind::SETTINGS if !head.has(flag::ACK) => {
-                for entry in payload.chunks_exact(6) {
-                    let [a, b, value @ ..] = entry else { continue };
-                    if u16::from_be_bytes([*a, *b]) == setting::MAX_CONCURRENT_STREAMS {
-                        self.streams_max = value.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
-                    }
-                }
-                push_frame(out, kind::SETTINGS, flag::ACK, 0, &[]);
-                self.check_streams()?;
+                push_frame(&mut self.out, kind::SETTINGS, flag::ACK, 0, &[]);
             }
-            kind::PING if !head.has(flag::ACK) => push_frame(out, kind::PING, flag::ACK, 0, payload),
+            kind::PING if !head.has(flag::ACK) => {
+                push_frame(&mut self.out, kind::PING, flag::ACK, 0, payload);
+            }
             kind::GOAWAY => {
                 let (last, code) = number(0).zip(number(4)).ok_or_else(short)?;
                 let why = format!("the server sent GOAWAY: {}", error_name(code));
                 let first = (last as usize).div_ceil(2).min(self.streams.len());
-                for owner in self.streams[first..].iter_mut().filter_map(|stream| stream.owner.take()) {
-                    on(owner, Brought::End(End::Cut(why.clone())));
-                }
+                self.streams[first..].iter_mut().for_each(|stream| stream.cut(&why, hear));
                 self.leaving = Some(why);
             }
-            kind::PUSH_PROMISE => return Err(broken("promise of a push was not asked for")),
             _ => {}
         }
         Ok(())
     }
 
-    /// A part of a field block: of a response's head, or of what follows its body.
-    fn on_block(&mut self, head: Head, part: &[u8], on: &mut impl FnMut(u32, Brought<'_>)) -> io::Result<()> {
-        self.block.extend_from_slice(part);
-        if self.block.len() > BLOCK_BYTES_MAX {
-            return Err(broken(format!("field block is over {BLOCK_BYTES_MAX} bytes")));
-        }
-        if !head.has(flag::END_HEADERS) {
-            return Ok(());
-        }
-        let block = std::mem::take(&mut self.block);
-        let fields = fields::Fields::read(&block)
-            .ok_or_else(|| broken("field block is broken, or uses a dynamic table"))?;
-        let stream = self.stream(head.stream)?;
-        if stream.status == 0 && !(100..200).contains(&fields.status) {
-            stream.status = fields.status;
-            if let Some(owner) = stream.owner.filter(|_| fields.status == 200) {
-                on(owner, Brought::Head { gzip: fields.gzip });
+    /// The head of a response, or what follows its body.
+    fn on_block(&mut self, head: Head, block: &[u8], hear: Hear<'_>) -> io::Result<()> {
+        let stream = stream(&mut self.streams, head.stream)?;
+        if stream.status == 0 {
+            let status = fields::status(block);
+            stream.status = status.ok_or_else(|| broken("head does not begin with a status"))?;
+            if let Some(owner) = stream.owner.filter(|_| stream.status == 200) {
+                hear(owner, Brought::Head { gzip: fields::have_gzip(block) });
             }
         }
-        if self.block_ends_stream { self.on_end(head.stream, on) } else { Ok(()) }
+        if head.has(flag::END_STREAM) {
+            stream.end(hear);
+        }
+        Ok(())
     }
+}
+
+impl Stream {
+    /// Its response is complete.
+    fn end(&mut self, hear: Hear<'_>) {
+        let words = std::mem::take(&mut self.words);
+        if let Some(owner) = self.owner.take() {
+            hear(owner, Brought::End(End::of(self.status, &words)));
+        }
+    }
+
+    fn cut(&mut self, why: &str, hear: Hear<'_>) {
+        if let Some(owner) = self.owner.take() {
+            hear(owner, Brought::End(End::Cut(why.to_owned())));
+        }
+    }
+}
+
+fn id_at(place: usize) -> u32 {
+    u32::try_from(place * 2 + 1).unwrap_or(u32::MAX)
+}
+
+fn stream(streams: &mut [Stream], id: u32) -> io::Result<&mut Stream> {
+    let stream = streams.get_mut(id as usize / 2).filter(|_| id % 2 == 1);
+    stream.ok_or_else(|| broken(format!("frame is of stream {id}, which nobody opened")))
 }
 
 /// Fills `held` up to `wanted` bytes. False: not all of them are there yet.
@@ -392,18 +310,6 @@ fn gather(held: &mut Vec<u8>, input: &mut &[u8], wanted: usize) -> bool {
     held.extend_from_slice(more);
     *input = rest;
     held.len() >= wanted
-}
-
-/// The payload without padding and priority. `None`: it is too short for them.
-fn unpadded(head: Head, mut payload: &[u8]) -> Option<&[u8]> {
-    if head.has(flag::PADDED) {
-        let (&padding, rest) = payload.split_first()?;
-        payload = rest.get(..rest.len().checked_sub(usize::from(padding))?)?;
-    }
-    if head.kind == kind::HEADERS && head.has(flag::PRIORITY) {
-        payload = payload.get(5..)?;
-    }
-    Some(payload)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::wire::{Speech, Wire};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, OnceLock};
@@ -184,11 +184,11 @@ impl Link {
         wire.send(&socket)?;
         while !wire.is_open() {
             let mut buffer = vec![0; READ_BYTES];
-            let (filled, count) = wire.read(&socket, &mut buffer)?;
+            let count = (&socket).read(&mut buffer)?;
             if count == 0 {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
-            wire.take(&mut buffer[..filled], |_, _| {})?;
+            wire.take(&buffer[..count], |_, _| {})?;
             wire.send(&socket)?;
         }
         Ok(Self { socket, wire, clients: (0..clients).map(|_| Stream::new(wanted)).collect() })
@@ -199,7 +199,7 @@ impl Link {
         let Start { caller, path, gzip, .. } = start;
         let request = Request { caller, path, accept: JSON, gzip: *gzip };
         for (slot, _) in (0..).zip(&self.clients) {
-            self.wire.ask(slot, &request, true)?;
+            self.wire.ask(slot, &request, true);
         }
         self.wire.send(&self.socket)?;
         self.socket.set_nonblocking(true)
@@ -208,15 +208,19 @@ impl Link {
     /// Reads once. False: nothing more comes.
     fn receive(&mut self, buffer: &mut [u8], start: &Start, known: &mut Known, share: &mut Share) -> bool {
         let (clients, wire) = (&mut self.clients, &mut self.wire);
-        let over = match wire.read(&self.socket, buffer) {
-            Ok((_, 0)) => Some("the server closed the connection".to_owned()),
-            Ok((filled, count)) => {
+        let began_ns = *start.began_ns.get_or_init(now_ns);
+        let over = match self.socket.read(buffer) {
+            Ok(0) => Some("the server closed the connection".to_owned()),
+            Ok(count) => {
                 share.found.bytes += count as u64;
-                let taken = wire.take(&mut buffer[..filled], |slot, brought| {
+                let taken = wire.take(&buffer[..count], |slot, brought| {
                     let client = &mut clients[slot as usize];
                     match client.take(brought, &start.wanted, known) {
                         Ok(false) => {}
-                        Ok(true) => share.sync(start),
+                        Ok(true) => {
+                            share.synced.record(now_ns().saturating_sub(began_ns));
+                            start.left.fetch_sub(1, Ordering::AcqRel);
+                        }
                         Err(status @ Refusal::Status(..)) => _ = refuse(start, &status.to_string()),
                         Err(Refusal::Broken(why)) => give_up(client, &why, start),
                     }
@@ -234,16 +238,8 @@ impl Link {
     }
 }
 
-impl Share {
-    fn sync(&mut self, start: &Start) {
-        self.synced.record(now_ns().saturating_sub(*start.began_ns.get_or_init(now_ns)));
-        start.left.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 fn give_up(client: &mut Stream, why: &str, start: &Start) {
-    let fewer = u64::from(client.give_up(why));
-    start.left.fetch_sub(fewer, Ordering::AcqRel);
+    start.left.fetch_sub(u64::from(client.give_up(why)), Ordering::AcqRel);
 }
 
 /// One thread: sends its requests when the gate opens, and reads until all clients of all threads are synced.

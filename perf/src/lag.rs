@@ -14,6 +14,7 @@ use crate::wire::{Brought, End, Speech, Wire};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -101,18 +102,18 @@ fn watch_behind(
     notes: &Sender<Note>,
     ready: &Sender<()>,
 ) -> Result<(), Box<dyn Error>> {
-    let socket = TcpStream::connect(address)?;
+    let mut socket = TcpStream::connect(address)?;
     socket.set_nodelay(true)?;
     let path = format!(
         "/api/v1/namespaces/{NAMESPACE}/configmaps?watch=1&timeoutSeconds=3600&resourceVersion={from}"
     );
     let (mut wire, mut line, mut ended) = (Wire::new(speech)?, Vec::new(), None);
-    wire.ask(0, &Request { caller: &speech.caller, path: &path, accept: JSON, gzip: false }, true)?;
+    wire.ask(0, &Request { caller: &speech.caller, path: &path, accept: JSON, gzip: false }, true);
     wire.send(&socket)?;
     let mut buffer = vec![0; 64 << 10];
-    while let (filled, 1..) = wire.read(&socket, &mut buffer)? {
+    while let count @ 1.. = socket.read(&mut buffer)? {
         let now = now_ns();
-        wire.take(&mut buffer[..filled], |_, brought| match brought {
+        wire.take(&buffer[..count], |_, brought| match brought {
             Brought::Head { .. } => _ = ready.send(()),
             Brought::Data(data) => line.extend_from_slice(data),
             Brought::End(end) => ended = Some(end),
@@ -121,10 +122,7 @@ fn watch_behind(
         match ended.take() {
             None => {}
             Some(End::Whole) => return Ok(()),
-            Some(End::Refused(status, words)) => {
-                return Err(format!("it answered with {status}: {words}").into());
-            }
-            Some(End::Cut(why)) => return Err(why.into()),
+            Some(end) => return Err(format!("it ended the watch: {end:?}").into()),
         }
         while let Some(end) = memchr::memchr(b'\n', &line) {
             let text: Vec<u8> = line.drain(..=end).collect();

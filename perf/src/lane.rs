@@ -15,11 +15,12 @@ use crate::message::{Command, Cut, Finish, Plan, Report};
 use crate::watcher::{LaneState, Phase, Watcher};
 use crate::wire::{Brought, End, Speech};
 use fastrand::Rng;
-use link::{HUNG_UP, Link};
+use link::Link;
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, EventFlags};
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ const EVENTS_MAX: usize = 1024;
 const LINGER_NS: u64 = 250_000_000;
 const IDLE_NS: u64 = 20_000_000;
 const BUSY_NS: u64 = 1_000_000;
+const HUNG_UP: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
 struct Beat {
     next_ns: u64,
@@ -50,14 +52,6 @@ impl Beat {
         }
         is_due
     }
-}
-
-/// What a read brought of a watch, besides events.
-enum Notice {
-    Answered,
-    Ended(End),
-    /// What came is no stream of events.
-    Broken(String),
 }
 
 struct Closing {
@@ -78,8 +72,8 @@ pub(crate) struct Lane {
     /// `streams` watchers share the first, so many the next, and so on. `None`: it is not open.
     connections: Vec<Option<Link>>,
     streams: usize,
-    /// What a read brought, until it is seen to.
-    notices: Vec<(usize, Notice)>,
+    /// The heads (`None`) and the ends that a read brought, by watcher, until they are seen to.
+    notices: Vec<(usize, Option<End>)>,
     state: LaneState,
     wanted: usize,
     connects: Beat,
@@ -243,8 +237,8 @@ impl Lane {
         if let Some(why) = link.wire.leaving() {
             return Err(format!("no new watch, since {why}"));
         }
-        let sent = link.wire.ask(slot, &request, !watcher.deaf).and_then(|()| link.send());
-        sent.map_err(|fault| format!("sending the request of a watch: {fault}"))
+        link.wire.ask(slot, &request, !watcher.deaf);
+        link.send().map_err(|fault| format!("sending the request of a watch: {fault}"))
     }
 
     /// The place of the connection of watcher `index`, and the watcher's number on it.
@@ -257,17 +251,14 @@ impl Lane {
         // Over HTTP/2 it is the stream's window.
         let of_deaf = |_: &usize| self.streams == 1 && self.watchers[place].deaf;
         let receive_buffer = self.plan.mixture.receive_buffer_bytes.filter(of_deaf);
-        let link = Link::connect(self.plan.address, source, receive_buffer, &self.speech)
-            .map_err(|fault| self.connect_fault(&fault))?;
-        link.add_to(&self.epoll, place).map_err(|fault| format!("epoll_ctl: {fault}"))?;
-        Ok(link)
+        let at = (&self.epoll, place);
+        Link::connect(at, self.plan.address, source, receive_buffer, &self.speech)
+            .map_err(|fault| self.connect_fault(&fault))
     }
 
     fn connect_fault(&self, fault: &io::Error) -> String {
         let mend = match Errno::from_io_error(fault) {
-            Some(Errno::MFILE | Errno::NFILE) => {
-                "no file descriptors are left: use --processes or raise nofile"
-            }
+            Some(Errno::MFILE | Errno::NFILE) => "no descriptors are left: use --processes or raise nofile",
             Some(Errno::ADDRNOTAVAIL) => "no local port is left: use --sources",
             _ => "is the server up, and does it accept this many connections?",
         };
@@ -281,19 +272,20 @@ impl Lane {
         let hung_up = flags.intersects(HUNG_UP);
         let Some(link) = self.connections.get_mut(place).and_then(Option::as_mut) else { return Ok(()) };
         if !link.is_connected {
-            if let Err(fault) = link.outcome() {
-                return self.lost(place, &self.connect_fault(&fault.into()));
+            if let Err(fault) = sockopt::socket_error(&link.socket).and_then(|outcome| outcome) {
+                return self.lost(place, &self.connect_fault(&fault.into())).map(|_| ());
             }
             link.is_connected = true;
         }
-        if let Err(fault) = link.send() {
-            return self.lost(place, &format!("sending the request of a watch: {fault}"));
-        }
-        if link.is_deaf {
-            return if hung_up { self.lost(place, "") } else { Ok(()) };
-        }
-        if hung_up || flags.contains(EventFlags::IN) {
-            while self.receive(place, hung_up, buffer)? {}
+        let mut more = if let Err(fault) = link.send() {
+            self.lost(place, &format!("sending the request of a watch: {fault}"))?
+        } else if link.is_deaf && hung_up {
+            self.lost(place, "")?
+        } else {
+            !link.is_deaf && (hung_up || flags.contains(EventFlags::IN))
+        };
+        while more {
+            more = self.receive(place, hung_up, buffer)?;
         }
         Ok(())
     }
@@ -314,18 +306,12 @@ impl Lane {
     /// Reads once. True: there may be more.
     fn receive(&mut self, place: usize, hung_up: bool, buffer: &mut [u8]) -> Result<bool, String> {
         let Some(link) = &mut self.connections[place] else { return Ok(false) };
-        let (filled, count) = match link.read(buffer) {
-            Ok((filled, count @ 1..)) => (filled, count),
-            Ok(_) => {
-                let since = link.wire.leaving().map_or_else(String::new, |why| format!(", after {why}"));
-                let why = format!("the server closed a watch without ending it{since}");
-                return self.lost(place, &why).map(|()| false);
-            }
+        let count = match (&link.socket).read(buffer) {
+            Ok(0) => return self.lost(place, "the server closed a watch without ending it"),
+            Ok(count) => count,
             Err(fault) if fault.kind() == ErrorKind::WouldBlock => return Ok(false),
             Err(fault) if fault.kind() == ErrorKind::Interrupted => return Ok(true),
-            Err(fault) => {
-                return self.lost(place, &format!("reading a watch: {fault}")).map(|()| false);
-            }
+            Err(fault) => return self.lost(place, &format!("reading a watch: {fault}")),
         };
         self.state.now_ns = now_ns();
         if self.state.is_measuring() {
@@ -335,7 +321,7 @@ impl Lane {
         let first = place * self.streams;
         let (watchers, state, notices) = (&mut self.watchers, &mut self.state, &mut self.notices);
         let (scopes, storm) = (&self.plan.scopes, &mut self.storm);
-        let outcome = link.wire.take(&mut buffer[..filled], |slot, brought| {
+        let outcome = link.wire.take(&buffer[..count], |slot, brought| {
             let index = first + slot as usize;
             let watcher = &mut watchers[index];
             state.newest_intended_ns = 0;
@@ -343,14 +329,14 @@ impl Lane {
             match brought {
                 Brought::Head { .. } => {
                     watcher.phase = Phase::Answered;
-                    notices.push((index, Notice::Answered));
+                    notices.push((index, None));
                 }
                 Brought::Data(data) => {
                     if let Err(refusal) = watcher.take(data, &scopes[watcher.scope as usize], state) {
-                        notices.push((index, Notice::Broken(refusal.to_string())));
+                        notices.push((index, Some(End::Broken(refusal.to_string()))));
                     }
                 }
-                Brought::End(end) => notices.push((index, Notice::Ended(end))),
+                Brought::End(end) => notices.push((index, Some(end))),
             }
             if let Some(storm) = storm {
                 storm.notice(index, is_head, state);
@@ -361,56 +347,56 @@ impl Lane {
         }
         if let Err(fault) = outcome {
             self.state.tally.seen.malformed += u64::from(fault.kind() == ErrorKind::InvalidData);
-            return self.lost(place, &fault.to_string()).map(|()| false);
+            return self.lost(place, &fault.to_string());
         }
         let Some(link) = &mut self.connections[place] else { return Ok(false) };
         if let Err(fault) = link.send() {
-            return self.lost(place, &format!("answering the server: {fault}")).map(|()| false);
+            return self.lost(place, &format!("answering the server: {fault}"));
         }
         if self.plan.streams.is_none() && self.watchers[place].is_silent() {
-            let gone = link.go_deaf(&self.epoll, place);
+            link.is_deaf = true;
+            let (at, flags) = (EventData::new_u64(place as u64), EventFlags::RDHUP | EventFlags::ET);
+            let gone = epoll::modify(&self.epoll, &link.socket, at, flags);
             return gone.map(|()| false).map_err(|fault| format!("epoll_ctl: {fault}"));
         }
-        Ok(hung_up || filled == buffer.len())
+        Ok(hung_up || count == buffer.len())
     }
 
-    fn see_to(&mut self, index: usize, notice: Notice) -> Result<(), String> {
-        let watcher = &mut self.watchers[index];
+    fn see_to(&mut self, index: usize, notice: Option<End>) -> Result<(), String> {
         match notice {
-            Notice::Answered if std::mem::take(&mut watcher.returning) => {
+            None if std::mem::take(&mut self.watchers[index].returning) => {
                 self.state.tally.seen.returned += 1;
-                Ok(())
             }
-            Notice::Answered => {
+            None => {
                 self.established += 1;
-                if self.established == self.wanted {
-                    self.report_ready();
+                self.report_ready();
+            }
+            Some(End::Whole) => return self.ended(index, "the server ended a watch before its time"),
+            Some(End::Refused(status, words)) => {
+                if !self.refused_again(index, status, &words) {
+                    return Err(format!("the server answered a watch with {status}: {words}"));
                 }
-                Ok(())
             }
-            Notice::Ended(End::Whole) => self.ended(index, "the server ended a watch before its time"),
-            Notice::Ended(End::Refused(status, words)) if self.refused_again(index, status, &words) => Ok(()),
-            Notice::Ended(End::Refused(status, words)) => {
-                Err(format!("the server answered a watch with {status}: {words}"))
-            }
-            Notice::Ended(End::Cut(why)) => self.ended(index, &why),
-            Notice::Broken(why) => {
+            Some(End::Cut(why)) => return self.ended(index, &why),
+            Some(End::Broken(why)) => {
                 self.state.tally.seen.malformed += 1;
-                self.ended(index, &why)
-            }
-        }
-    }
-
-    /// The connection at `place` is over, and with it its watches.
-    fn lost(&mut self, place: usize, why: &str) -> Result<(), String> {
-        self.connections[place] = None;
-        let first = place * self.streams;
-        for index in first..self.watchers.len().min(first + self.streams) {
-            if self.watchers[index].phase != Phase::Away {
-                self.ended(index, why)?;
+                return self.ended(index, &why);
             }
         }
         Ok(())
+    }
+
+    /// The connection at `place` is over, and with it its watches. False, always: nothing is left to read.
+    fn lost(&mut self, place: usize, why: &str) -> Result<bool, String> {
+        let link = self.connections[place].take();
+        let since = link.and_then(|link| Some(format!("{why}, after {}", link.wire.leaving()?)));
+        let first = place * self.streams;
+        for index in first..self.watchers.len().min(first + self.streams) {
+            if self.watchers[index].phase != Phase::Away {
+                self.ended(index, since.as_deref().unwrap_or(why))?;
+            }
+        }
+        Ok(false)
     }
 
     /// Watch `index` is left: by its stream, or with its connection.

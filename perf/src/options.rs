@@ -358,10 +358,8 @@ impl Load {
 impl Mixture {
     /// What a stream of HTTP/2 may send ahead to a watcher that never reads.
     pub(crate) fn window_bytes(&self) -> u32 {
-        let bytes = self
-            .receive_buffer_bytes
-            .map_or(WINDOW_FIRST, |bytes| u32::try_from(bytes).unwrap_or(WINDOW_MAX));
-        if self.deaf_percent > 0 { bytes } else { WINDOW_MAX }
+        let given = self.receive_buffer_bytes.and_then(|bytes| u32::try_from(bytes).ok());
+        if self.deaf_percent > 0 { given.unwrap_or(WINDOW_FIRST) } else { WINDOW_MAX }
     }
 }
 

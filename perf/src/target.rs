@@ -18,8 +18,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// One source address has 28,232 ports by default (net.ipv4.ip_local_port_range).
-const CONNECTIONS_PER_SOURCE: u32 = 28_000;
+/// Connections: a source address has 28,232 ports by default (net.ipv4.ip_local_port_range).
+const PER_SOURCE_MAX: u32 = 28_000;
 /// A step of nice is about a tenth of the CPU: this is one part in ten against a thread of usual priority.
 const NICE: i32 = 10;
 
@@ -41,8 +41,10 @@ impl Target {
     pub(crate) fn prepare(base: &Load, watchers: u32) -> Result<Self, Trouble> {
         check_descriptors(base.connections(watchers), base.processes, raise_nofile())?;
         pin(&base.client_cpus)?;
-        let trust = base.trust()?;
-        let host = base.server.authority().to_owned();
+        let (host, trust) = (base.server.authority().to_owned(), base.trust()?);
+        let token = base.token_file.as_deref().map(read_token).transpose()?;
+        let caller = Caller { host, token, trust };
+        let tls = caller.tls(HTTP1).map_err(|why| BadOption::new("--ca", "", why))?;
         let address = base
             .server
             .resolve(base.anywhere)
@@ -56,11 +58,6 @@ impl Target {
         if let Some(pid) = base.server_pid.filter(|&pid| process::cpu_ns(pid).is_none()) {
             return Err(BadOption::new("--server-pid", pid, "there is no such process").into());
         }
-        let token = base.token_file.as_deref().map(read_token).transpose()?;
-        let caller = Caller { host, token, trust };
-        let bad_ca =
-            |why| BadOption::new("--ca", base.protocol.ca.clone().unwrap_or_default().display(), why);
-        let tls = caller.tls(HTTP1).map_err(bad_ca)?;
         Ok(Self { address, caller, tls, server_pid, seed: seed(base) })
     }
 
@@ -81,7 +78,7 @@ impl Target {
     /// The record of a run that begins now. Its subject is what `--subject` says, else the server's process, else its URL.
     pub(crate) fn record(&self, base: &Load, scenario: &str) -> Record {
         let found = || self.server_pid.and_then(process::name_of).unwrap_or_else(|| self.url());
-        let named = base.subject.clone().unwrap_or_else(|| found() + &base.protocol_suffix());
+        let named = base.subject.clone().unwrap_or_else(|| base.name_asked(&found()));
         let mut record = Record::new(scenario, &named, 1);
         record.set_server(self.server_pid, server_version(&mut self.connect()));
         record
@@ -134,8 +131,7 @@ impl Target {
         let opening = Duration::from_secs(u64::from(watchers / base.connect_rate));
         let local = self.address.is_ipv4() && self.address.ip().is_loopback();
         let connections = base.connections(watchers);
-        let many = local && connections > CONNECTIONS_PER_SOURCE;
-        let needed = if many { connections.div_ceil(20_000) } else { 0 };
+        let needed = if local && connections > PER_SOURCE_MAX { connections.div_ceil(20_000) } else { 0 };
         let edge = |number: u32| {
             let edge = u64::from(watchers) * u64::from(number) / u64::from(processes);
             u32::try_from(edge).unwrap_or(u32::MAX)

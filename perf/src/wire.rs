@@ -3,9 +3,10 @@
 
 use crate::http::{Caller, Part, Request, Responses, excerpt};
 use crate::{http2, tls};
-use std::io::{self, Error, ErrorKind, Read, Write};
+use std::io::{self, Error, ErrorKind, Write};
 
-const WORDS_BYTES_MAX: usize = 16 * 1024;
+/// Of a refusal, what is kept of the body.
+pub(crate) const WORDS_BYTES_MAX: usize = 16 * 1024;
 
 /// What came for one watch.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(crate) enum End {
     Refused(u16, String),
     /// The stream broke off, and why.
     Cut(String),
+    /// What came is no stream of events.
+    Broken(String),
 }
 
 /// How connections are begun.
@@ -46,42 +49,49 @@ impl Speech {
     }
 }
 
+#[derive(Default)]
+struct Http1 {
+    responses: Responses,
+    /// Of the response that is being read.
+    status: u16,
+    /// The beginning of a head, or of a refusal's body.
+    held: Vec<u8>,
+    /// To be sent.
+    out: Vec<u8>,
+}
+
 enum Codec {
-    Http1 { responses: Responses, status: u16, held: Vec<u8> },
+    Http1(Http1),
     Http2(Box<http2::Session>),
 }
 
 pub(crate) struct Wire {
     codec: Codec,
-    tls: Option<Box<tls::Session>>,
-    /// To be sent: plain.
-    out: Vec<u8>,
+    tls: Option<tls::Session>,
 }
 
 impl Wire {
     pub(crate) fn new(speech: &Speech) -> io::Result<Self> {
-        let mut out = Vec::new();
         let codec = match speech.window {
-            None => Codec::Http1 { responses: Responses::default(), status: 0, held: Vec::new() },
-            Some(window) => Codec::Http2(Box::new(http2::Session::new(window, &mut out))),
+            None => Codec::Http1(Http1::default()),
+            Some(window) => Codec::Http2(Box::new(http2::Session::new(window))),
         };
-        let tls = speech.tls.as_ref().map(tls::Client::session).transpose()?.map(Box::new);
-        Ok(Self { codec, tls, out })
+        let tls = speech.tls.as_ref().map(tls::Client::session).transpose()?;
+        Ok(Self { codec, tls })
     }
 
     /// Asks for watch number `slot` of this connection: of HTTP/1.1 there is only one. `reads`: it takes all that comes.
-    pub(crate) fn ask(&mut self, slot: u32, request: &Request<'_>, reads: bool) -> io::Result<()> {
+    pub(crate) fn ask(&mut self, slot: u32, request: &Request<'_>, reads: bool) {
         match &mut self.codec {
-            Codec::Http1 { .. } => self.out.extend_from_slice(request.head().as_bytes()),
-            Codec::Http2(session) => session.ask(slot, request, reads, &mut self.out)?,
+            Codec::Http1(http1) => http1.out.extend_from_slice(request.head().as_bytes()),
+            Codec::Http2(session) => session.ask(slot, request, reads),
         }
-        Ok(())
     }
 
     /// Watch number `slot` wants no more. False: the connection must be closed for it.
     pub(crate) fn cancel(&mut self, slot: u32) -> bool {
         let Codec::Http2(session) = &mut self.codec else { return false };
-        session.cancel(slot, &mut self.out);
+        session.cancel(slot);
         session.leaving.is_none() || session.open_streams() > 0
     }
 
@@ -93,92 +103,82 @@ impl Wire {
 
     /// What is asked for goes out as soon as it is sent: there is no TLS, or its handshake is over.
     pub(crate) fn is_open(&self) -> bool {
-        self.tls.as_ref().is_none_or(|tls| tls.is_open)
+        self.tls.as_ref().is_none_or(|tls| !tls.0.is_handshaking())
     }
 
     /// Sends what there is to send, as far as the socket takes it.
-    pub(crate) fn send(&mut self, mut socket: impl Write) -> io::Result<()> {
-        if let Some(tls) = &mut self.tls
-            && (!self.out.is_empty() || !tls.is_open)
-            && tls.seal(&self.out)?
-        {
-            self.out = Vec::new();
-        }
-        loop {
-            let unsent = self.tls.as_ref().map_or(&self.out[..], |tls| tls.sealed());
-            if unsent.is_empty() {
-                return Ok(());
-            }
-            let outcome = socket.write(unsent);
-            match (outcome, &mut self.tls) {
-                (Ok(count), Some(tls)) => tls.sent(count),
-                (Ok(count), None) => {
-                    self.out.drain(..count);
-                    if self.out.is_empty() {
-                        self.out = Vec::new();
-                    }
-                }
-                (Err(fault), _) if fault.kind() == ErrorKind::WouldBlock => return Ok(()),
-                (Err(fault), _) if fault.kind() == ErrorKind::Interrupted => {}
-                (Err(fault), _) => return Err(fault),
-            }
-        }
-    }
-
-    /// Reads once. Gives how many bytes of the buffer are to be taken, and how many came: none at the end of the connection.
-    pub(crate) fn read(&self, mut socket: impl Read, buffer: &mut [u8]) -> io::Result<(usize, usize)> {
-        let lead = self.tls.as_ref().map_or(0, |tls| tls.lead(buffer));
-        let count = socket.read(&mut buffer[lead..])?;
-        Ok((lead + count, count))
+    pub(crate) fn send(&mut self, socket: impl Write) -> io::Result<()> {
+        let out = match &mut self.codec {
+            Codec::Http1(http1) => &mut http1.out,
+            Codec::Http2(session) => &mut session.out,
+        };
+        let outcome = match &mut self.tls {
+            Some(tls) => tls.seal(&std::mem::take(out), socket),
+            None => send_all(out, socket),
+        };
+        outcome.or_else(|fault| if fault.kind() == ErrorKind::WouldBlock { Ok(()) } else { Err(fault) })
     }
 
     /// Takes what was read. An error: the connection is of no more use.
-    pub(crate) fn take(&mut self, bytes: &mut [u8], mut on: impl FnMut(u32, Brought<'_>)) -> io::Result<()> {
-        let (codec, out) = (&mut self.codec, &mut self.out);
-        let Some(tls) = &mut self.tls else { return codec.take(bytes, out, &mut on) };
-        let was_open = tls.is_open;
-        let outcome = tls.open(bytes, |plain| codec.take(plain, out, &mut on));
-        if tls.is_open && !was_open && matches!(codec, Codec::Http2(_)) && tls.protocol() != Some(tls::HTTP2)
-        {
+    pub(crate) fn take(&mut self, bytes: &[u8], mut hear: impl FnMut(u32, Brought<'_>)) -> io::Result<()> {
+        let codec = &mut self.codec;
+        let mut take = |plain: &[u8]| match codec {
+            Codec::Http1(http1) => http1.take(plain, &mut hear),
+            Codec::Http2(session) => session.take(plain, &mut hear),
+        };
+        let Some(tls) = &mut self.tls else { return take(bytes) };
+        let was_new = tls.0.is_handshaking();
+        tls.open(bytes, take)?;
+        let is_new = was_new && !tls.0.is_handshaking() && matches!(codec, Codec::Http2(_));
+        if is_new && tls.0.alpn_protocol() != Some(tls::HTTP2) {
             let why = "the server does not offer h2 by ALPN: omit --http2";
             return Err(Error::new(ErrorKind::InvalidData, why));
         }
-        outcome
+        Ok(())
     }
 }
 
-impl Codec {
-    fn take(
-        &mut self,
-        mut input: &[u8],
-        out: &mut Vec<u8>,
-        on: &mut impl FnMut(u32, Brought<'_>),
-    ) -> io::Result<()> {
-        let (responses, status, held) = match self {
-            Self::Http1 { responses, status, held } => (responses, status, held),
-            Self::Http2(session) => return session.take(input, out, on),
-        };
+fn send_all(out: &mut Vec<u8>, mut socket: impl Write) -> io::Result<()> {
+    while !out.is_empty() {
+        match socket.write(out) {
+            Ok(count) => drop(out.drain(..count)),
+            Err(fault) if fault.kind() == ErrorKind::Interrupted => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    *out = Vec::new();
+    Ok(())
+}
+
+impl Http1 {
+    fn take(&mut self, mut input: &[u8], hear: &mut impl FnMut(u32, Brought<'_>)) -> io::Result<()> {
         loop {
-            match responses.next(&mut input, held)? {
+            match self.responses.next(&mut input, &mut self.held)? {
                 Part::Head(head) => {
-                    *status = head.status;
-                    *held = Vec::new();
-                    if *status == 200 {
-                        on(0, Brought::Head { gzip: head.gzip });
+                    (self.status, self.held) = (head.status, Vec::new());
+                    if self.status == 200 {
+                        hear(0, Brought::Head { gzip: head.gzip });
                     }
                 }
-                Part::Data(data) if *status == 200 => on(0, Brought::Data(data)),
+                Part::Data(data) if self.status == 200 => hear(0, Brought::Data(data)),
                 Part::Data(data) => {
-                    held.extend_from_slice(&data[..data.len().min(WORDS_BYTES_MAX - held.len())]);
+                    let room = WORDS_BYTES_MAX - self.held.len();
+                    self.held.extend_from_slice(&data[..data.len().min(room)]);
                 }
                 Part::End(_) => {
-                    let end = if *status == 200 { End::Whole } else { End::Refused(*status, excerpt(held)) };
-                    on(0, Brought::End(end));
+                    hear(0, Brought::End(End::of(self.status, &self.held)));
                     return Ok(());
                 }
                 Part::More => return Ok(()),
             }
         }
+    }
+}
+
+impl End {
+    /// A body is complete, which begins with `words` if the status is another than 200.
+    pub(crate) fn of(status: u16, words: &[u8]) -> Self {
+        if status == 200 { Self::Whole } else { Self::Refused(status, excerpt(words)) }
     }
 }
 

@@ -234,11 +234,8 @@ impl Writer {
                 }
                 return Ok(());
             }
-            let wants = if self.out.is_empty() && !stream.wants_write() {
-                PollFlags::IN
-            } else {
-                PollFlags::IN | PollFlags::OUT
-            };
+            let has_more = !self.out.is_empty() || stream.wants_write();
+            let wants = if has_more { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             let wait_ns = due_ns.saturating_sub(now_ns()).min(1_000_000_000);
             match poll(&mut [PollFd::new(stream.socket(), wants)], Some(&timeout(wait_ns))) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}

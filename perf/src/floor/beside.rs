@@ -5,7 +5,6 @@ use crate::options::{Load, Mixture, Mode, Rate};
 use crate::process;
 use crate::record::Record;
 use crate::target::Trouble;
-use crate::tls::RECORD_OVERHEAD;
 use crate::units::whole;
 use clap::ValueEnum;
 use std::net::SocketAddr;
@@ -72,10 +71,6 @@ fn ask(args: &Load, record: &Record, modes: usize) -> Option<Ask> {
     let all = record.count("writes") * f64::from(record.watchers);
     let part = if all > 0.0 { (record.count("deliveries") / all).min(1.0) } else { 1.0 };
     let rate = args.rate.per_second().map_or(Rate::Max, |rate| Rate::PerSecond((rate * part).max(0.001)));
-    let events_per_write = events_per_write_of(args, record);
-    // A part of each record's own bytes came with each frame.
-    let in_record = events_per_write as usize * streams_of(args, record);
-    let frame_bytes = frame_bytes - if args.tls() { RECORD_OVERHEAD / in_record } else { 0 };
     let share = MEASURED / u32::try_from(modes).unwrap_or(1).max(1);
     let pid = record.facts.get("server_pid").and_then(|pid| u32::try_from(pid.as_u64()?).ok());
     Some(Ask {
@@ -89,15 +84,10 @@ fn ask(args: &Load, record: &Record, modes: usize) -> Option<Ask> {
             ..args.clone()
         },
         size: Size::Frame(frame_bytes),
-        events_per_write,
+        events_per_write: events_per_write_of(args, record),
         // Empty: anywhere.
         server_cpus: pid.and_then(process::cpus_of).unwrap_or_default(),
     })
-}
-
-/// Watches of one connection.
-fn streams_of(args: &Load, record: &Record) -> usize {
-    args.streams().unwrap_or(1).min(record.watchers.max(1)) as usize
 }
 
 /// How many events of each watch a write of that server carried, if nobody says it: what one read found, in the mean. At the highest
@@ -105,8 +95,9 @@ fn streams_of(args: &Load, record: &Record) -> usize {
 /// writers is no bound for it: a server may reply before it has sent.
 pub(crate) fn events_per_write_of(args: &Load, record: &Record) -> u32 {
     let found = || {
-        let of_all = record.value("events_per_read").unwrap_or(1.0);
-        let found = u32::try_from(whole(of_all / streams_of(args, record) as f64)).unwrap_or(u32::MAX);
+        let streams = args.streams().unwrap_or(1).min(record.watchers.max(1));
+        let each = record.value("events_per_read").unwrap_or(1.0) / f64::from(streams);
+        let found = u32::try_from(whole(each)).unwrap_or(u32::MAX);
         found.clamp(1, EVENTS_PER_WRITE_MAX)
     };
     args.events_per_write.unwrap_or_else(found)

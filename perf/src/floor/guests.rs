@@ -1,8 +1,9 @@
 //! The connections of a floor-sender until each of their watches has its response head. All of them are read by one epoll: over
 //! HTTP/2 nobody says before how many watches a connection will carry.
 
+use crate::http::JSON;
 use crate::http2::{HEAD_BYTES, Head, PREFACE, fields, flag, kind, push_frame};
-use crate::tls::{Identity, Session};
+use crate::tls::Session;
 use memchr::memmem;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -47,7 +48,7 @@ pub(super) fn accept(
                 let (socket, _) = listener.accept()?;
                 socket.set_nodelay(true)?;
                 epoll::add(&epoll, &socket, EventData::new_u64(guests.len() as u64), EventFlags::IN)?;
-                let tls = tls.map(Identity::accept).transpose()?;
+                let tls = tls.map(Session::server).transpose()?;
                 guests.push(Guest { socket, tls, streams: 0, input: Vec::new() });
             } else if let Some(guest) = usize::try_from(data.u64()).ok().and_then(|at| guests.get_mut(at)) {
                 left = left.saturating_sub(guest.serve(http2)?);
@@ -62,24 +63,20 @@ impl Guest {
     /// Reads once, and answers the requests that are complete now. Gives how many there are.
     fn serve(&mut self, http2: bool) -> io::Result<usize> {
         let mut buffer = [0; READ_BYTES];
-        let lead = self.tls.as_ref().map_or(0, |tls| tls.lead(&mut buffer));
-        let count = self.socket.read(&mut buffer[lead..])?;
+        let count = self.socket.read(&mut buffer)?;
         if count == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        let (bytes, input) = (&mut buffer[..lead + count], &mut self.input);
         match &mut self.tls {
-            Some(tls) => tls.open(bytes, |plain| input.write_all(plain))?,
-            None => input.extend_from_slice(bytes),
+            Some(tls) => tls.open(&buffer[..count], |plain| self.input.write_all(plain))?,
+            None => self.input.extend_from_slice(&buffer[..count]),
         }
         let before = self.streams;
         let answer = if http2 { self.answer_frames() } else { self.answer_head() };
-        let Some(tls) = &mut self.tls else {
-            return self.socket.write_all(&answer).map(|()| self.streams - before);
-        };
-        tls.seal(&answer)?;
-        self.socket.write_all(tls.sealed())?;
-        tls.sent(tls.sealed().len());
+        match &mut self.tls {
+            Some(tls) => tls.seal(&answer, &self.socket)?,
+            None => self.socket.write_all(&answer)?,
+        }
         Ok(self.streams - before)
     }
 
@@ -98,17 +95,16 @@ impl Guest {
             self.input.drain(..PREFACE.len());
             push_frame(&mut out, kind::SETTINGS, 0, 0, &[]);
         }
-        while let Some(head) = self.input.first_chunk().map(|head| Head::read(*head)) {
-            if self.input.len() < HEAD_BYTES + head.length || PREFACE.starts_with(&self.input[..4]) {
-                break;
-            }
+        while !PREFACE.starts_with(&self.input[..self.input.len().min(4)])
+            && let Some(head) = self.input.first_chunk().map(|head| Head::read(*head))
+            && self.input.len() >= HEAD_BYTES + head.length
+        {
             self.input.drain(..HEAD_BYTES + head.length);
             if head.kind == kind::SETTINGS {
                 push_frame(&mut out, kind::SETTINGS, flag::ACK, 0, &[]);
             } else if head.kind == kind::HEADERS {
                 self.streams += 1;
-                let block = fields::of_200("application/json");
-                push_frame(&mut out, kind::HEADERS, flag::END_HEADERS, head.stream, &block);
+                push_frame(&mut out, kind::HEADERS, flag::END_HEADERS, head.stream, &fields::of_200(JSON));
             }
         }
         out
@@ -118,35 +114,23 @@ impl Guest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     impl Guest {
         pub(in crate::floor) fn of_test(socket: TcpStream) -> Self {
             Self { socket, tls: None, streams: 1, input: Vec::new() }
         }
     }
-    use std::net::Ipv4Addr;
-    use std::{thread, time::Duration};
 
     #[test]
     fn a_request_in_pieces_is_answered_once_it_is_complete() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let address = listener.local_addr().expect("bound");
-        let accepting = thread::spawn(move || {
-            let accepted = accept(&listener, 1, false, None);
-            (accepted.map(|guests| guests[0].streams), accept(&listener, 1, false, None).is_err())
-        });
-        let mut client = TcpStream::connect(address).expect("it listens");
-        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").expect("a socket");
-        client.set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");
-        let early = client.read(&mut [0]);
-        assert!(early.is_err_and(|fault| fault.kind() == ErrorKind::WouldBlock), "not yet");
-        client.set_read_timeout(None).expect("a socket");
-        client.write_all(b"\r\n").expect("a socket");
-        let mut head = vec![0; HEAD.len()];
-        client.read_exact(&mut head).expect("the answer");
-        assert_eq!(head, HEAD);
-        drop(TcpStream::connect(address).expect("it listens"));
-        let (streams, refused) = accepting.join().expect("both are done");
-        assert!(streams.is_ok_and(|streams| streams == 1) && refused, "the other left before it had asked");
+        let mut client = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        let mut guest = Guest::of_test(listener.accept().expect("a connection").0);
+        guest.streams = 0;
+        for (piece, streams) in [("GET / HTTP/1.1\r\nHost: x\r\n", 0), ("\r\n", 1)] {
+            client.write_all(piece.as_bytes()).expect("a socket");
+            assert_eq!(guest.serve(false).expect("it is there"), streams);
+        }
     }
 }

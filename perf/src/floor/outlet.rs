@@ -18,7 +18,7 @@ const PIECES_MAX: usize = 1024;
 const SEALED_MAX: usize = 64;
 
 pub(crate) struct Outlet {
-    way: Way,
+    pub(super) way: Way,
     gathers: bool,
     /// Of each socket: watches that it carries, and its session, if there is TLS.
     streams: Vec<usize>,
@@ -27,7 +27,7 @@ pub(crate) struct Outlet {
     room: Vec<Vec<u8>>,
 }
 
-struct Way {
+pub(super) struct Way {
     sockets: Vec<TcpStream>,
     ring: Option<Ring>,
 }
@@ -51,11 +51,6 @@ impl Outlet {
         Self { way: Way { sockets, ring }, gathers, streams, sessions, room }
     }
 
-    /// Watches of the socket with the most.
-    pub(super) fn streams_max(&self) -> usize {
-        self.streams.iter().copied().max().unwrap_or(1)
-    }
-
     /// Sends the whole batch to each of the sockets at `places`. `done` hears of each what it was to take, and how much it took.
     pub(crate) fn sweep(
         &mut self,
@@ -65,14 +60,12 @@ impl Outlet {
     ) {
         let Self { way, streams, sessions, room, .. } = self;
         if !sessions.is_empty() {
-            let (mut first, mut filled) = (0, Vec::new());
+            let mut first = 0;
             for some in places.chunks(room.len()) {
-                filled.clear();
                 for (&place, room) in some.iter().zip(&mut *room) {
-                    let plain = batch.of(streams[place as usize]);
-                    filled.push(sessions[place as usize].seal_into(plain, room));
+                    seal(&mut sessions[place as usize], batch.of(streams[place as usize]), room);
                 }
-                let bytes = |at: usize| &room[at][..filled[at]];
+                let bytes = |at: usize| &room[at][..];
                 way.send_each(some, bytes, |at, outcome| done(first + at, bytes(at), outcome));
                 first += some.len();
             }
@@ -95,23 +88,20 @@ impl Outlet {
     pub(super) fn bytes_for<'a>(&'a mut self, place: u32, batch: &'a Batch) -> &'a [u8] {
         let plain = batch.of(self.streams[place as usize]);
         let Some(session) = self.sessions.get_mut(place as usize) else { return plain };
-        let filled = session.seal_into(plain, &mut self.room[0]);
-        &self.room[0][..filled]
-    }
-
-    /// Sends each of the sockets at `places` its bytes.
-    pub(crate) fn send_each<'a>(
-        &mut self,
-        places: &[u32],
-        bytes: impl Fn(usize) -> &'a [u8],
-        done: impl FnMut(usize, Result<usize, Errno>),
-    ) {
-        self.way.send_each(places, bytes, done);
+        seal(session, plain, &mut self.room[0]);
+        &self.room[0]
     }
 }
 
+/// Fills `room` with what is sealed: nothing, if the keys are worn out.
+fn seal(session: &mut Session, plain: &[u8], room: &mut Vec<u8>) {
+    room.clear();
+    let _worn_out = session.seal(plain, room);
+}
+
 impl Way {
-    fn send_each<'a>(
+    /// Sends each of the sockets at `places` its bytes.
+    pub(super) fn send_each<'a>(
         &mut self,
         places: &[u32],
         bytes: impl Fn(usize) -> &'a [u8],
@@ -161,7 +151,7 @@ mod tests {
                 Batch { bytes: b"one two three".to_vec(), pieces: vec![0..4, 4..8, 8..13], streams: 1 };
             let mut took = Vec::new();
             outlet.sweep(&[0, 1, 2], &batch, |at, _, outcome| took.push((at, outcome)));
-            outlet.send_each(
+            outlet.way.send_each(
                 &[2, 0],
                 |at| &b"0123456789"[[2, 0][at]..],
                 |at, outcome| {

@@ -10,7 +10,7 @@ use crate::clock::{now_ns, timeout};
 use crate::object::Recipe;
 use crate::options::Mode;
 use crate::process::pin_to;
-use crate::tls::{self, Identity};
+use crate::tls;
 use crate::writer::{Span, Written};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -34,8 +34,7 @@ pub(crate) struct Prepare {
     /// So many watches are asked for.
     pub(crate) watchers: u32,
     pub(crate) http2: bool,
-    /// With it there is TLS.
-    pub(crate) identity: Option<Identity>,
+    pub(crate) tls: bool,
     pub(crate) recipe: Recipe,
     /// Between two events; 0: as fast as it goes.
     pub(crate) interval_ns: u64,
@@ -53,7 +52,8 @@ pub(crate) enum Order {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    Listening(u16),
+    /// At this port; with TLS, with this certificate.
+    Listening(u16, Option<String>),
     /// The way that is used is not quite the one that was asked for.
     Note(String),
     /// No more events come; those that are late are still being sent. With the writes that a socket took in part or not at all.
@@ -103,19 +103,20 @@ fn serve(orders: impl Read + Send + 'static, answers: &mut impl Write) -> Result
     let wrong = |fault: io::Error| format!("the floor-sender cannot accept: {fault}");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(wrong)?;
     rustix::net::listen(&listener, BACKLOG).map_err(|fault| wrong(fault.into()))?;
-    send(answers, &Answer::Listening(listener.local_addr().map_err(wrong)?.port()))?;
     let protocol = if prepare.http2 { tls::HTTP2 } else { tls::HTTP1 };
-    let tls =
-        prepare.identity.as_ref().map(|identity| identity.server(protocol)).transpose().map_err(wrong)?;
+    let tls = prepare.tls.then(|| tls::self_signed("127.0.0.1", protocol)).transpose()?;
+    let (tls, certificate) = tls.unzip();
+    send(answers, &Answer::Listening(listener.local_addr().map_err(wrong)?.port(), certificate))?;
     let guests = accept(&listener, prepare.watchers, prepare.http2, tls.as_ref()).map_err(wrong)?;
     let epoll = watch_room(&guests).map_err(|fault| format!("epoll: {fault}"))?;
     let mut notes = Vec::new();
+    let streams = guests.iter().map(|guest| guest.streams).max().filter(|_| prepare.http2);
     let connections = u32::try_from(guests.len()).unwrap_or(u32::MAX);
     let outlet = Outlet::new(prepare.mode, guests, |text| notes.push(text));
     for text in notes {
         send(answers, &Answer::Note(text))?;
     }
-    let log = Log::new(&prepare.recipe, prepare.http2.then(|| outlet.streams_max()));
+    let log = Log::new(&prepare.recipe, streams);
     let Ok(span) = begun.recv() else { return Ok(()) };
     let (live, late, made) = ((0..connections).collect(), BTreeMap::new(), Written::default());
     let (kept_bytes, event, short_writes) = (0, 0, 0);
@@ -248,7 +249,11 @@ impl Sender {
         let ready: Vec<u32> = places.filter(|place| self.late.contains_key(place)).collect();
         let rest = |place: u32| self.late.get(&place).map_or(&[][..], |(rest, at)| &rest[*at..]);
         let mut took = Vec::with_capacity(ready.len());
-        self.outlet.send_each(&ready, |at| rest(ready[at]), |at, outcome| took.push((ready[at], outcome)));
+        self.outlet.way.send_each(
+            &ready,
+            |at| rest(ready[at]),
+            |at, outcome| took.push((ready[at], outcome)),
+        );
         for (place, outcome) in took {
             let Some((rest, at)) = self.late.get_mut(&place) else { continue };
             let taken = taken(outcome);

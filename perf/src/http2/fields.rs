@@ -1,7 +1,8 @@
-//! Field blocks (RFC 7541): those of requests are written as literals that no table keeps, and those of responses are read as far
-//! as they matter, without a dynamic table.
+//! Field blocks (RFC 7541): those of requests are literals that no table keeps; of a response the status is read, which is first
+//! (RFC 9113, section 8.3).
 
 use crate::http::{Request, USER_AGENT};
+use memchr::memmem;
 
 /// Places in the static table (RFC 7541, appendix A).
 mod table {
@@ -10,38 +11,37 @@ mod table {
     pub(super) const PATH: u8 = 4;
     pub(super) const SCHEME_HTTP: u8 = 6;
     pub(super) const SCHEME_HTTPS: u8 = 7;
-    pub(super) const STATUS: usize = 8;
-    /// With the status of each.
-    pub(super) const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
+    pub(super) const STATUS_200: u8 = 8;
     pub(super) const ACCEPT_ENCODING: u8 = 16;
     pub(super) const ACCEPT: u8 = 19;
     pub(super) const AUTHORIZATION: u8 = 23;
-    pub(super) const CONTENT_ENCODING: usize = 26;
     pub(super) const CONTENT_TYPE: u8 = 31;
     pub(super) const USER_AGENT: u8 = 58;
-    pub(super) const LAST: usize = 61;
 }
 
+/// The statuses of the static table, in its order.
+const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
 const INDEXED: u8 = 0x80;
-const HUFFMAN: u8 = 0x80;
-/// `gzip` in the code of RFC 7541, appendix B.
+const HUFFMAN: u8 = INDEXED;
+/// `gzip` in Huffman's code (RFC 7541, appendix B).
 const GZIP_PACKED: [u8; 3] = [0x9b, 0xd9, 0xab];
+/// The dynamic table shall have no room.
+const NO_TABLE: u8 = 0x20;
 
-fn push_number(out: &mut Vec<u8>, first: u8, prefix_bits: u32, number: usize) {
+fn push_number(out: &mut Vec<u8>, prefix_bits: u32, number: usize) {
     let most = (1 << prefix_bits) - 1;
-    let (small, mut left) = if number < most { (number, None) } else { (most, Some(number - most)) };
-    out.push(first | u8::try_from(small).unwrap_or(0));
+    out.push(u8::try_from(number.min(most)).unwrap_or(0));
+    let mut left = number.checked_sub(most);
     while let Some(number) = left {
-        let low = u8::try_from(number & 0x7f).unwrap_or(0);
         left = (number >= 0x80).then_some(number >> 7);
+        let low = u8::try_from(number & 0x7f).unwrap_or(0);
         out.push(if left.is_some() { low | 0x80 } else { low });
     }
 }
 
-/// A field whose name is in the static table, as a literal that no table keeps.
 fn push_field(out: &mut Vec<u8>, name: u8, value: &str) {
-    push_number(out, 0, 4, usize::from(name));
-    push_number(out, 0, 7, value.len());
+    push_number(out, 4, usize::from(name));
+    push_number(out, 7, value.len());
     out.extend_from_slice(value.as_bytes());
 }
 
@@ -62,87 +62,33 @@ pub(super) fn of_request(request: &Request<'_>) -> Vec<u8> {
     block
 }
 
-/// The field block of an answer with status 200.
 pub(crate) fn of_200(content_type: &str) -> Vec<u8> {
-    let mut block = vec![INDEXED | 8];
+    let mut block = vec![INDEXED | table::STATUS_200];
     push_field(&mut block, table::CONTENT_TYPE, content_type);
     block
 }
 
-/// What matters of a response's fields.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Fields {
-    pub(super) status: u16,
-    pub(super) gzip: bool,
+/// `None`: the block does not begin with a status.
+pub(super) fn status(mut block: &[u8]) -> Option<u16> {
+    while let Some(rest) = block.strip_prefix(&[NO_TABLE]) {
+        block = rest;
+    }
+    let (&first, rest) = block.split_first()?;
+    // Whatever a table is to do with it: the name's place has bits enough.
+    let name = first & if first & INDEXED != 0 { 0x7f } else { 0x0f };
+    let known = STATUSES.get(usize::from(name.checked_sub(table::STATUS_200)?)).copied()?;
+    if first & INDEXED != 0 {
+        return Some(known);
+    }
+    let (&length, rest) = rest.split_first()?;
+    let value = rest.get(..usize::from(length & !HUFFMAN))?;
+    (100..600)
+        .find(|&status| value == if length & HUFFMAN != 0 { pack(status) } else { status.to_string().into() })
 }
 
-impl Fields {
-    /// `None`: it breaks RFC 7541, or needs a dynamic table.
-    pub(super) fn read(mut block: &[u8]) -> Option<Self> {
-        let mut found = Self::default();
-        while let Some(&first) = block.first() {
-            let (prefix_bits, indexed) = match first {
-                0x80.. => (7, true),
-                // A literal for the dynamic table, which has no room.
-                0x40.. => (6, false),
-                // The size of the dynamic table.
-                0x20.. => {
-                    number(&mut block, 5)?;
-                    continue;
-                }
-                _ => (4, false),
-            };
-            let name = number(&mut block, prefix_bits).filter(|&name| name <= table::LAST)?;
-            if indexed {
-                let status = name.checked_sub(table::STATUS).and_then(|at| table::STATUSES.get(at));
-                found.status = status.copied().unwrap_or(found.status);
-                (name > 0).then_some(())?;
-                continue;
-            }
-            if name == 0 {
-                text(&mut block)?;
-            }
-            let (value, packed) = text(&mut block)?;
-            if (table::STATUS..table::STATUS + table::STATUSES.len()).contains(&name) {
-                let is =
-                    |status: &u16| value == if packed { pack(*status) } else { status.to_string().into() };
-                found.status = (100..600).find(is)?;
-            } else if name == table::CONTENT_ENCODING {
-                found.gzip = if packed { value == GZIP_PACKED } else { value == b"gzip" };
-            }
-        }
-        Some(found)
-    }
-}
-
-fn number(block: &mut &[u8], prefix_bits: u32) -> Option<usize> {
-    let mut next = || {
-        let (&byte, rest) = block.split_first()?;
-        *block = rest;
-        Some(usize::from(byte))
-    };
-    let most = (1 << prefix_bits) - 1;
-    let mut number = next()? & most;
-    if number < most {
-        return Some(number);
-    }
-    for shift in (0..28).step_by(7) {
-        let byte = next()?;
-        number += (byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Some(number);
-        }
-    }
-    None
-}
-
-/// The bytes of a string, and whether they are in Huffman's code.
-fn text<'a>(block: &mut &'a [u8]) -> Option<(&'a [u8], bool)> {
-    let packed = block.first()? & HUFFMAN != 0;
-    let length = number(block, 7)?;
-    let (text, rest) = block.split_at_checked(length)?;
-    *block = rest;
-    Some((text, packed))
+/// Whether the body is compressed: nothing else in a block is called so.
+pub(super) fn have_gzip(block: &[u8]) -> bool {
+    [&b"gzip"[..], &GZIP_PACKED].iter().any(|text| memmem::find(block, text).is_some())
 }
 
 /// A status in Huffman's code, where 0, 1 and 2 have five bits and the other digits six; ones fill the last byte.
@@ -161,24 +107,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_statuses() {
-        for number in [0, 30, 31, 127, 128, 200, 16_384, 1 << 20] {
-            for bits in [4, 5, 6, 7] {
-                let mut bytes = Vec::new();
-                push_number(&mut bytes, 0, bits, number);
-                let mut rest = &bytes[..];
-                assert_eq!((super::number(&mut rest, bits), rest.len()), (Some(number), 0));
-            }
-        }
-        // Huffman's code of 302 and 307, as RFC 7541, appendix C.6, has them, and of 429.
-        let packed: [(&[u8], _); 4] = [
-            (&[0x64, 0x02], 302),
-            (&[0x64, 0x0e, 0xff], 307),
-            (&[0x68, 0x4f, 0xff], 429),
-            (&[0x6c, 0x0c, 0xff], 503),
+    fn statuses() {
+        let cases: [(&[u8], _); 8] = [
+            (&[0x88, 0xff], Some(200)),
+            (&[0x20, 0x8d, 0x0f], Some(404)),
+            (&[0x48, 3, b'4', b'1', b'0'], Some(410)),
+            // In Huffman's code as in RFC 7541, appendix C.6.
+            (&[0x48, 0x82, 0x64, 0x02], Some(302)),
+            (&[0x08, 0x83, 0x68, 0x4f, 0xff, 0x0f], Some(429)),
+            (&[0x1e, 0x83, 0x6c, 0x0c, 0xff], Some(503)),
+            (&[0x08, 3, b'2'], None),
+            (&[0xbe], None),
         ];
-        for (bytes, status) in packed {
-            assert_eq!(pack(status), bytes);
+        for (block, wanted) in cases {
+            assert_eq!(status(block), wanted, "{block:x?}");
         }
     }
 }

@@ -149,7 +149,7 @@ impl Stream {
                 return Err(Refusal::Broken("the server ended a watch before its mark".to_owned()));
             }
             Brought::End(End::Refused(status, words)) => return Err(Refusal::Status(status, words)),
-            Brought::End(End::Cut(why)) => return Err(Refusal::Broken(why)),
+            Brought::End(End::Cut(why) | End::Broken(why)) => return Err(Refusal::Broken(why)),
         }
         Ok(self.is_synced)
     }
@@ -290,7 +290,7 @@ mod tests {
             let (mut stream, mut known, mut wire) = (Stream::new(&wanted), Known::default(), plain(None));
             let mut outcome = Ok(false);
             for piece in response.chunks(size) {
-                let taken = wire.take(&mut piece.to_vec(), |_, brought| {
+                let taken = wire.take(piece, |_, brought| {
                     if outcome == Ok(false) {
                         outcome = stream.take(brought, &wanted, &mut known);
                     }

@@ -7,7 +7,9 @@ use super::{BUSY_NS, Lane, LaneState, Phase};
 use crate::clock::{SECOND_NS, now_ns};
 use crate::message::{Cut, Report, StormFound};
 use crate::tally::Seen;
+use rustix::net::sockopt;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 const CONNECTS_AT_ONCE: usize = 256;
 const PAUSE_NS: u64 = 50_000_000;
@@ -50,7 +52,8 @@ impl Lane {
         let mut found = StormFound { began_ns: now_ns(), ..StormFound::default() };
         let mut progress = vec![Progress::Over; self.watchers.len()];
         for link in self.connections.iter_mut().filter_map(Option::take).filter(|_| cut.reset) {
-            link.reset_at_end();
+            // Refused: then the connection ends with a FIN.
+            let _kept = sockopt::set_socket_linger(&link.socket, Some(Duration::ZERO));
         }
         for (watcher, progress) in self.watchers.iter_mut().zip(&mut progress) {
             if watcher.phase == Phase::Away {

@@ -38,19 +38,16 @@ impl Load {
         watches.div_ceil(streams).saturating_add(lanes - 1).min(watches)
     }
 
-    /// In words: HTTP/1.1, or `HTTP/2 with 100 streams a connection over TLS`.
+    /// In words: `HTTP/1.1`, or `HTTP/2 with 100 streams, TLS`.
     pub(crate) fn protocol_name(&self) -> String {
-        let tls = if self.tls() { " over TLS" } else { "" };
-        self.streams().map_or_else(
-            || format!("HTTP/1.1{tls}"),
-            |streams| format!("HTTP/2 with {streams} streams a connection{tls}"),
-        )
+        let http = self.streams().map(|streams| format!("HTTP/2 with {streams} streams"));
+        http.unwrap_or_else(|| "HTTP/1.1".to_owned()) + if self.tls() { ", TLS" } else { "" }
     }
 
-    /// What a subject's name has behind it, unless the protocol is the usual one.
-    pub(crate) fn protocol_suffix(&self) -> String {
-        let http2 = if self.protocol.http2 { ", HTTP/2" } else { "" };
-        format!("{http2}{}", if self.tls() { ", TLS" } else { "" })
+    /// The name of a subject, with the protocol unless it is the usual one.
+    pub(crate) fn name_asked(&self, subject: &str) -> String {
+        let protocol = self.protocol_name();
+        if protocol == "HTTP/1.1" { subject.to_owned() } else { format!("{subject}, {protocol}") }
     }
 
     /// Certificates that are trusted, in PEM. `None`: there is no TLS.

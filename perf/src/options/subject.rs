@@ -15,7 +15,7 @@ pub(crate) enum Subject {
     #[cfg(feature = "etcd")]
     Etcd(Box<Self>),
     /// A server, or the floor, that is asked in another way.
-    Asked(Way, Box<Self>),
+    Asked(Vec<Way>, Box<Self>),
     /// The bare loop; `None`: in its cheapest mode.
     Floor(Option<Mode>),
     /// A server to be started, word by word, with its port left open.
@@ -30,7 +30,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    pub(crate) fn apply(self, load: &mut Load) {
+    pub(crate) fn ask(self, load: &mut Load) {
         match self {
             Self::Protobuf => load.encoding = Encoding::Protobuf,
             Self::Http2 => load.protocol.http2 = true,
@@ -42,17 +42,28 @@ impl Way {
 impl Subject {
     /// The error is the mend.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        if let Some(etcd) = text.strip_prefix("etcd:") {
-            #[cfg(feature = "etcd")]
-            return Self::parse(etcd)?.server("etcd", false).map(Self::Etcd);
-            #[cfg(not(feature = "etcd"))]
-            return Err(format!("{etcd} speaks etcd's protocol: build with --features etcd"));
-        }
-        if let Some((before, rest)) = text.split_once(':')
+        let (mut ways, mut bare) = (Vec::new(), text);
+        while let Some((before, rest)) = bare.split_once(':')
             && let Ok(way) = Way::from_str(before, false)
         {
-            let subject = Self::parse(rest)?.server(before, way != Way::Protobuf)?;
-            return Ok(Self::Asked(way, subject));
+            ways.push(way);
+            bare = rest;
+        }
+        let subject = Self::parse_bare(bare)?;
+        let has_floor = matches!(subject, Self::Floor(_)) && !ways.contains(&Way::Protobuf);
+        match ways.as_slice() {
+            [] => Ok(subject),
+            _ if has_floor => Ok(Self::Asked(ways, Box::new(subject))),
+            [_, ..] => Ok(Self::Asked(ways, subject.server(text.trim_end_matches(bare))?)),
+        }
+    }
+
+    fn parse_bare(text: &str) -> Result<Self, String> {
+        if let Some(etcd) = text.strip_prefix("etcd:") {
+            #[cfg(feature = "etcd")]
+            return Self::parse_bare(etcd)?.server("etcd:").map(Self::Etcd);
+            #[cfg(not(feature = "etcd"))]
+            return Err(format!("{etcd} speaks etcd's protocol: build with --features etcd"));
         }
         if text.contains(PORT) {
             return shell_words::split(text)
@@ -74,21 +85,11 @@ impl Subject {
             .to_owned())
     }
 
-    /// Itself, if it is a server, or perhaps the floor, that `before` may stand before.
-    fn server(self, before: &str, or_floor: bool) -> Result<Box<Self>, String> {
+    /// Itself, if it is a server that `before` may stand before.
+    fn server(self, before: &str) -> Result<Box<Self>, String> {
         let mend =
-            || format!("give {before}:http://HOST:PORT, or {before}: and a command line with {PORT} in it");
-        self.is_server(or_floor, before != "etcd").then(|| Box::new(self)).ok_or_else(mend)
-    }
-
-    fn is_server(&self, or_floor: bool, or_asked: bool) -> bool {
-        match self {
-            Self::Url(_) | Self::Command(_) => true,
-            Self::Floor(_) => or_floor,
-            Self::Asked(_, subject) => or_asked && subject.is_server(or_floor, or_asked),
-            #[cfg(feature = "etcd")]
-            Self::Etcd(_) => false,
-        }
+            || format!("give {before}http://HOST:PORT, or {before} and a command line with {PORT} in it");
+        matches!(self, Self::Url(_) | Self::Command(_)).then(|| Box::new(self)).ok_or_else(mend)
     }
 }
 
@@ -98,7 +99,10 @@ impl fmt::Display for Subject {
             Self::Url(server) => write!(out, "{server}"),
             #[cfg(feature = "etcd")]
             Self::Etcd(etcd) => write!(out, "etcd:{etcd}"),
-            Self::Asked(way, subject) => write!(out, "{}:{subject}", value_name(way)),
+            Self::Asked(ways, subject) => {
+                let before: String = ways.iter().map(|way| value_name(way) + ":").collect();
+                write!(out, "{before}{subject}")
+            }
             Self::Floor(None) => out.write_str("floor"),
             Self::Floor(Some(mode)) => write!(out, "floor:{}", value_name(mode)),
             Self::Command(words) => out.write_str(&words.join(" ")),
@@ -116,15 +120,15 @@ mod tests {
 
     #[test]
     fn subjects_as_written() {
-        let asked = |way, subject| Subject::Asked(way, Box::new(subject));
+        let asked = |ways: &[Way], subject| Subject::Asked(ways.to_vec(), Box::new(subject));
         let words = |words: &[&str]| Subject::Command(words.iter().map(|word| (*word).to_owned()).collect());
         for (text, subject) in [
             ("http://127.0.0.1:8001", Subject::Url(Server::local(8001))),
             ("floor", Subject::Floor(None)),
             ("floor:uring", Subject::Floor(Some(Mode::Uring))),
             ("a/server --listen 127.0.0.1:{port}", words(&["a/server", "--listen", "127.0.0.1:{port}"])),
-            ("protobuf:http://127.0.0.1:1", asked(Way::Protobuf, Subject::Url(Server::local(1)))),
-            ("http2:tls:floor", asked(Way::Http2, asked(Way::Tls, Subject::Floor(None)))),
+            ("protobuf:http://127.0.0.1:1", asked(&[Way::Protobuf], Subject::Url(Server::local(1)))),
+            ("http2:tls:floor", asked(&[Way::Http2, Way::Tls], Subject::Floor(None))),
             #[cfg(feature = "etcd")]
             ("etcd:etcd --at {port}", Subject::Etcd(Box::new(words(&["etcd", "--at", "{port}"])))),
             #[cfg(feature = "etcd")]

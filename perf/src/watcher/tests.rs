@@ -19,7 +19,7 @@ fn feed_as(media: Media, pieces: &[&[u8]]) -> (LaneState, Watcher, Option<End>) 
     let mut lane = LaneState { rows: vec![0; 2], measure_from_ns: 2_000, ..LaneState::new(7, 5_000) };
     let (mut watcher, mut wire, mut ended) = (Watcher::new(0, scope.revision, 0, false), plain(None), None);
     for piece in pieces {
-        let taken = wire.take(&mut piece.to_vec(), |_, brought| match brought {
+        let taken = wire.take(piece, |_, brought| match brought {
             Brought::Head { .. } => watcher.phase = Phase::Answered,
             Brought::Data(data) => watcher.take(data, &scope, &mut lane).expect("short events"),
             Brought::End(end) => ended = Some(end),

@@ -1,7 +1,7 @@
 //! The scenarios by table: what each finds of a server that is right, and of servers that are wrong in one way each.
 
 use crate::mock::Mischief;
-use crate::{cases, revcast_perf, run};
+use crate::{cases, revcast_perf, run, server};
 
 /// 6 watchers and about 60 writes, 50 of them measured.
 pub(crate) const FANOUT: &str = "fanout --floor off --watchers 6 --rate 100 --warmup 100ms --duration 500ms --objects 4 --seed 5 --drain 3s";
@@ -101,12 +101,17 @@ RefuseWrites 0 --tls | deliveries_checked=/deliveries_expected writes_failed>24
     cases(&format!("{FANOUT} {STREAMS}"), NOTHING_WRONG, wrong);
     for (mischief, words, why) in [
         (Mischief::RefuseWatches, "--http2", "answered a watch with 429: storage is (re)initializing"),
-        (Mischief::FewStreams, "--http2", "give --streams-per-connection 2"),
+        (Mischief::FewStreams, "--http2", "lower --streams-per-connection"),
         (Mischief::OnlyHttp1, "--http2 --tls", "does not offer h2 by ALPN"),
     ] {
         run(mischief, &format!("{FANOUT} {words}")).shows(1, "", why);
     }
     revcast_perf("fanout --tls").is_refused("--ca FILE");
+    revcast_perf("fanout --tls --ca Cargo.toml").is_refused("--ca|no certificate");
+    let [one, other] = [(); 2].map(|()| server(Mischief::None, "--tls"));
+    let (_, of_other) = other.split_once(' ').unwrap();
+    let said = revcast_perf(&format!("fanout --server https://{one} {of_other}"));
+    said.shows(1, "", "invalid peer certificate");
 }
 
 #[test]
@@ -253,8 +258,8 @@ fn floor() {
     let shared = "--watchers 20 --http2 --streams-per-connection 6 --rate 100 --warmup 100ms --duration 400ms --size 20KiB";
     for tls in ["", "--tls"] {
         let subjects = format!(
-            "records/*/subject=[\"floor\\u0020send,\\u0020HTTP/2{0}\",\"floor\\u0020writev,\\u0020HTTP/2{0}\",\
-            \"floor\\u0020uring,\\u0020HTTP/2{0}\"]",
+            "records/*/subject=[\"floor\\u0020send,\\u0020HTTP/2\\u0020with\\u00206\\u0020streams{0}\",\"floor\\u0020writev,\\u0020HTTP/2\\u0020with\\u00206\\u0020streams{0}\",\
+            \"floor\\u0020uring,\\u0020HTTP/2\\u0020with\\u00206\\u0020streams{0}\"]",
             if tls.is_empty() { "" } else { ",\\u0020TLS" }
         );
         let right = "clean=true records/*/values/deliveries_checked=1000 protocol~HTTP/2";

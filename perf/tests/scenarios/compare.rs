@@ -81,6 +81,9 @@ fn one_server_is_asked_in_several_ways() {
     let options = format!("--rounds 1 --json --streams-per-connection 3 --ca {}", file.display());
     let facts = "records/*/values/deliveries_checked=200 records/*/facts/http2=[false,true,true] records/*/facts/tls=true protocol=null";
     let report = compare(&subjects, &options).report(0, facts);
-    assert_eq!(values(&report, "records/*/subject"), [subjects[0], subjects[1], "floor send, HTTP/2, TLS"]);
+    assert_eq!(
+        values(&report, "records/*/subject"),
+        [subjects[0], subjects[1], "floor send, HTTP/2 with 3 streams, TLS"]
+    );
     fs::remove_file(file).unwrap();
 }
