@@ -42,9 +42,8 @@ const CANCEL: u32 = 8;
 const ERRORS: &str = "NO_ERROR PROTOCOL_ERROR INTERNAL_ERROR FLOW_CONTROL_ERROR SETTINGS_TIMEOUT STREAM_CLOSED FRAME_SIZE_ERROR \
     REFUSED_STREAM CANCEL COMPRESSION_ERROR CONNECT_ERROR ENHANCE_YOUR_CALM INADEQUATE_SECURITY HTTP_1_1_REQUIRED";
 
-fn error_name(code: u32) -> String {
-    let known = ERRORS.split(' ').nth(code as usize);
-    known.map_or_else(|| format!("error {code}"), str::to_owned)
+fn error_name(code: u32) -> &'static str {
+    ERRORS.split(' ').nth(code as usize).unwrap_or("an unknown error")
 }
 
 #[derive(Clone, Copy)]
@@ -191,7 +190,7 @@ impl Session {
     /// A frame begins.
     fn begin(&mut self, head: Head) -> io::Result<()> {
         if head.length > PAYLOAD_BYTES_MAX {
-            return Err(broken(format!("frame has {} bytes: too many", head.length)));
+            return Err(broken(format!("frame has {} bytes: too many, or this is no HTTP/2", head.length)));
         }
         // No server is known that pads, or has so long a head.
         let is_whole = head.kind != kind::HEADERS || head.has(flag::END_HEADERS);

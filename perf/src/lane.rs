@@ -353,7 +353,8 @@ impl Lane {
         if let Err(fault) = link.send() {
             return self.lost(place, &format!("answering the server: {fault}"));
         }
-        if self.plan.streams.is_none() && self.watchers[place].is_silent() {
+        let of_http1 = self.watchers.get(place).filter(|_| self.plan.streams.is_none());
+        if of_http1.is_some_and(|watcher| watcher.deaf && watcher.phase == Phase::Answered) {
             link.is_deaf = true;
             let (at, flags) = (EventData::new_u64(place as u64), EventFlags::RDHUP | EventFlags::ET);
             let gone = epoll::modify(&self.epoll, &link.socket, at, flags);
@@ -413,7 +414,7 @@ impl Lane {
     /// A watch is over before the run is. Once established that is counted; before, the run cannot begin.
     fn ended(&mut self, index: usize, why: &str) -> Result<(), String> {
         let watcher = &self.watchers[index];
-        let is_silent = watcher.is_silent();
+        let is_silent = watcher.deaf && watcher.phase == Phase::Answered;
         let streamed = watcher.phase == Phase::Answered || watcher.returning;
         if !streamed && self.try_again(index, why) {
             return Ok(());

@@ -254,7 +254,7 @@ pub(crate) struct Hostile {
     /// Hostile clients
     #[arg(long, default_value = "1000", value_parser = within(1, 19_000))]
     pub(crate) clients: u32,
-    /// Where they connect, on this machine; the watchers may use a forwarder to a server with TLS [default: the server]
+    /// Where they connect, on this machine, in clear [default: the server]
     #[arg(long = "besiege", value_name = "ADDRESS", value_parser = loopback)]
     pub(crate) at: Option<SocketAddr>,
     /// Bytes that a burst writes where the clients watch, at full speed

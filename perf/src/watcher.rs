@@ -106,11 +106,6 @@ impl Watcher {
         self.phase = Phase::Away;
     }
 
-    /// It has its response head, and does not read on.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.deaf && self.phase == Phase::Answered
-    }
-
     fn row(&self, scope: &Scope) -> Range<usize> {
         self.row_at..self.row_at + scope.objects.len()
     }

@@ -128,13 +128,14 @@ impl Wire {
         };
         let Some(tls) = &mut self.tls else { return take(bytes) };
         let was_new = tls.0.is_handshaking();
-        tls.open(bytes, take)?;
+        let outcome = tls.open(bytes, take);
         let is_new = was_new && !tls.0.is_handshaking() && matches!(codec, Codec::Http2(_));
-        if is_new && tls.0.alpn_protocol() != Some(tls::HTTP2) {
+        let is_refused = |fault: &Error| fault.to_string().ends_with("NoApplicationProtocol");
+        if is_new && tls.0.alpn_protocol() != Some(tls::HTTP2) || outcome.as_ref().is_err_and(is_refused) {
             let why = "the server does not offer h2 by ALPN: omit --http2";
             return Err(Error::new(ErrorKind::InvalidData, why));
         }
-        Ok(())
+        outcome
     }
 }
 

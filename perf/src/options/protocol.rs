@@ -16,7 +16,7 @@ pub(crate) struct Protocol {
     /// Speak TLS, as with a server that is given as https://
     #[arg(long)]
     pub(crate) tls: bool,
-    /// Trust the certificates in this file (PEM): authorities, or the server's own
+    /// Trust the certificates in this file (PEM): authorities, or the server's own if it is none
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
 }
