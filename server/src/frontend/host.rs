@@ -21,7 +21,7 @@ use crate::http::status::Status;
 use crate::http::websocket::Handshake;
 use crate::source::{SourceError, Txn, TxnError};
 use crate::upstream::{Question, UpstreamError, UpstreamReply};
-use crate::wire::coding::Coding;
+use crate::wire::coding::{Coding, Delimiter};
 use crate::wire::{gzip, http1, websocket};
 
 /// The source's newest revision.
@@ -143,14 +143,14 @@ pub trait StreamingBody {
     }
 }
 
-/// The form of a stream on the wire.
+/// The form of a stream, whatever version of HTTP carries it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// HTTP chunks, uncompressed.
-    Chunked,
+    /// The body of a reply, uncompressed.
+    Plain,
     /// A WebSocket, which this handshake opens.
     WebSocket(Handshake),
-    /// HTTP chunks of one gzip stream.
+    /// The body of a reply: one gzip stream.
     Gzip,
 }
 
@@ -177,33 +177,36 @@ impl StreamFormat {
 impl Wire {
     /// The bytes around each message.
     #[must_use]
-    pub fn framing(&self, format: StreamFormat) -> &'static Framing {
-        match (self, format) {
-            (Self::Chunked, StreamFormat::Json) => &http1::CHUNKED,
-            (Self::Chunked, StreamFormat::Protobuf) => &http1::PREFIXED,
-            (Self::WebSocket(_), StreamFormat::Json) => &websocket::MESSAGES,
-            (Self::WebSocket(_), StreamFormat::Protobuf) => &websocket::BINARY_MESSAGES,
-            (Self::Gzip, StreamFormat::Json) => &BARE,
-            (Self::Gzip, StreamFormat::Protobuf) => &http1::PREFIXED_BARE,
+    pub const fn framing(&self, format: StreamFormat, delimiter: Delimiter) -> &'static Framing {
+        match (self, format, delimiter) {
+            (Self::WebSocket(_), StreamFormat::Json, _) => &websocket::MESSAGES,
+            (Self::WebSocket(_), StreamFormat::Protobuf, _) => &websocket::BINARY_MESSAGES,
+            (Self::Plain, StreamFormat::Json, Delimiter::Chunks) => &http1::CHUNKED,
+            (Self::Plain, StreamFormat::Protobuf, Delimiter::Chunks) => &http1::PREFIXED,
+            (Self::Plain | Self::Gzip, StreamFormat::Json, _) => &BARE,
+            (Self::Plain | Self::Gzip, StreamFormat::Protobuf, _) => &http1::PREFIXED_BARE,
         }
     }
 
     /// The bytes between the head of the reply and the first message.
     #[must_use]
-    pub const fn opening(&self) -> &'static [u8] {
-        match self {
-            Self::Chunked | Self::WebSocket(_) => b"",
-            Self::Gzip => gzip::OPENING,
+    pub const fn opening(&self, delimiter: Delimiter) -> &'static [u8] {
+        match (self, delimiter) {
+            (Self::Plain | Self::WebSocket(_), _) => b"",
+            (Self::Gzip, Delimiter::Chunks) => gzip::OPENING,
+            (Self::Gzip, Delimiter::Frames) => gzip::OPENING_BARE,
         }
     }
 
     /// The coding of a new stream.
     #[must_use]
-    pub fn coding(&self) -> Coding {
-        match self {
-            Self::Chunked => Coding::Chunked,
-            Self::WebSocket(_) => Coding::WebSocket(Box::default()),
-            Self::Gzip => Coding::Gzip(Box::default()),
+    pub fn coding(&self, delimiter: Delimiter) -> Coding {
+        match (self, delimiter) {
+            (Self::Plain, Delimiter::Chunks) => Coding::Chunked,
+            (Self::Plain, Delimiter::Frames) => Coding::Bare,
+            (Self::WebSocket(_), _) => Coding::WebSocket(Box::default()),
+            (Self::Gzip, Delimiter::Chunks) => Coding::Gzip(Box::default()),
+            (Self::Gzip, Delimiter::Frames) => Coding::Gzip(Box::new(gzip::Stream::bare())),
         }
     }
 }

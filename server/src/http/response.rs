@@ -163,6 +163,15 @@ impl<'a> ResponseHead<'a> {
         out.extend_from_slice(b"\r\n");
     }
 
+    /// The same for a body of so many bytes, and whether they must follow. The connection is closed when the head or the request
+    /// demands it; `request` is `None` when no head could be parsed.
+    #[must_use]
+    pub fn sized(self, request: Option<&RequestHead>, len: usize) -> (Self, bool) {
+        let close = self.close || request.is_none_or(|request| !request.keep_alive);
+        let has_body = self.has_content() && !request.is_some_and(RequestHead::wants_head_only);
+        (Self { framing: Framing::Length(len as u64), close, ..self }, has_body)
+    }
+
     /// 304 has no content, and no headers about its length or type (RFC 9110, section 15.4.5).
     const fn has_content(&self) -> bool {
         self.code != 304
@@ -186,13 +195,9 @@ pub fn push_response_head(
     request: Option<&RequestHead>,
     len: usize,
 ) -> bool {
-    let head = ResponseHead {
-        framing: Framing::Length(len as u64),
-        close: head.close || request.is_none_or(|request| !request.keep_alive),
-        ..head.clone()
-    };
+    let (head, has_body) = head.clone().sized(request, len);
     head.push_to(out);
-    head.has_content() && !request.is_some_and(RequestHead::wants_head_only)
+    has_body
 }
 
 /// Appends a whole response with a `Status`; after a request that could not be parsed the connection is closed.

@@ -18,7 +18,8 @@ use rustix::net::sockopt::{
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 use uuid::Uuid;
 
-use super::http1::connection::{Permit, serve, tune};
+use super::exchange::Permit;
+use super::http1::connection::{serve, tune};
 use super::listener::ListenerKind;
 use super::options::Options;
 use super::shard::local::Local;

@@ -11,6 +11,7 @@ mod audit_context;
 mod conn;
 mod delegation;
 mod driver;
+mod exchange;
 mod http1;
 mod listener;
 mod memory;

@@ -90,7 +90,7 @@ fn wire<H: Host>(call: &Call<'_, H>, options: &WatchOptions) -> Result<Wire, Han
     }
     let gzip =
         call.app.options.watch_list_gzip && options.asked_for_initial_events && call.head.accepts_gzip();
-    Ok(if gzip { Wire::Gzip } else { Wire::Chunked })
+    Ok(if gzip { Wire::Gzip } else { Wire::Plain })
 }
 
 /// The form of a stream's objects, as requested for a format that streams have (recordings 17 and 31).

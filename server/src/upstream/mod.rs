@@ -17,5 +17,5 @@ pub use ask::{Question, UpstreamError, UpstreamReply};
 pub use copies::{COPY_BYTES_MAX, Copies, Copy, CopyKey};
 pub use current::Current;
 pub use options::{Credentials, Endpoint, ForwardIdentity, UpstreamOptions};
-pub use request::{Caller, ForwardedHead, NotForwarded};
+pub use request::{Caller, ForwardedHead, NotForwarded, RawHead};
 pub use terms::{Place, Terms};

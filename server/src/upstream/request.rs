@@ -44,6 +44,55 @@ pub enum NotForwarded {
     Header,
 }
 
+/// A head as it was received.
+#[derive(Clone, Debug)]
+pub struct RawHead {
+    /// The method, whatever it is.
+    pub method: Method,
+    /// The target as it was sent.
+    pub target: String,
+    /// All headers.
+    pub headers: HeaderMap,
+    /// Whether the client may ask for another protocol: not over HTTP/1.0 (RFC 9110, section 7.8).
+    pub may_upgrade: bool,
+}
+
+impl RawHead {
+    /// Of the bytes of a complete head of HTTP/1.
+    ///
+    /// # Errors
+    /// It cannot be passed on: 400.
+    pub fn parse(raw: &[u8]) -> Result<Self, NotForwarded> {
+        let mut slots = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut parsed = httparse::Request::new(&mut slots);
+        parsed.parse(raw).map_err(|_| NotForwarded::Header)?;
+        let method = parsed.method.ok_or(NotForwarded::Header)?;
+        let target = parsed.path.ok_or(NotForwarded::Target)?;
+        let may_upgrade = parsed.version == Some(1);
+        let headers = parsed.headers.iter().map(|header| (header.name.as_bytes(), header.value.trim_ascii()));
+        Self::new(method, target, headers, may_upgrade)
+    }
+
+    /// Of its parts.
+    ///
+    /// # Errors
+    /// It cannot be passed on: 400.
+    pub fn new<'a>(
+        method: &str,
+        target: &str,
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        may_upgrade: bool,
+    ) -> Result<Self, NotForwarded> {
+        let method = Method::from_bytes(method.as_bytes()).map_err(|_| NotForwarded::Header)?;
+        let mut headers = HeaderMap::with_capacity(fields.size_hint().0 + 8);
+        for (name, value) in fields {
+            let name = HeaderName::from_bytes(name).map_err(|_| NotForwarded::Header)?;
+            headers.append(name, HeaderValue::from_bytes(value).map_err(|_| NotForwarded::Header)?);
+        }
+        Ok(Self { method, target: target.to_owned(), headers, may_upgrade })
+    }
+}
+
 /// A head for the upstream.
 #[derive(Clone, Debug)]
 pub struct ForwardedHead {
@@ -60,26 +109,14 @@ pub struct ForwardedHead {
 }
 
 impl ForwardedHead {
-    /// Of a complete head, as it was received from `client`.
+    /// Of a head that was received from `client`.
     ///
     /// # Errors
     /// It cannot be passed on: 400.
-    pub fn of(raw: &[u8], client: Option<IpAddr>, caller: &Caller) -> Result<Self, NotForwarded> {
-        let mut slots = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let mut parsed = httparse::Request::new(&mut slots);
-        parsed.parse(raw).map_err(|_| NotForwarded::Header)?;
-        let method = parsed.method.ok_or(NotForwarded::Header)?;
-        let method = Method::from_bytes(method.as_bytes()).map_err(|_| NotForwarded::Header)?;
-        let target = origin_form(parsed.path.ok_or(NotForwarded::Target)?)?;
-        let mut headers = HeaderMap::with_capacity(parsed.headers.len() + 8);
-        for header in parsed.headers {
-            let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| NotForwarded::Header)?;
-            let value =
-                HeaderValue::from_bytes(header.value.trim_ascii()).map_err(|_| NotForwarded::Header)?;
-            headers.append(name, value);
-        }
-        // HTTP/1.0 has no upgrades (RFC 9110, section 7.8).
-        let upgrade = upgrade_of(&headers).filter(|_| parsed.version == Some(1));
+    pub fn of(raw: RawHead, client: Option<IpAddr>, caller: &Caller) -> Result<Self, NotForwarded> {
+        let RawHead { method, target, mut headers, may_upgrade } = raw;
+        let target = origin_form(&target)?;
+        let upgrade = upgrade_of(&headers).filter(|_| may_upgrade);
         let takes_trailers = lists(&headers, &TE, "trailers");
         remove_hop_by_hop(&mut headers);
         for name in [HOST, CONTENT_LENGTH, EXPECT] {
@@ -252,7 +289,8 @@ mod tests {
     fn head(text: &str, caller: &Caller) -> ForwardedHead {
         let raw = format!("{}\r\n\r\n", text.replace('\n', "\r\n"));
         let client = Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)));
-        ForwardedHead::of(raw.as_bytes(), client, caller).expect("a head that can be forwarded")
+        let raw = RawHead::parse(raw.as_bytes()).expect("a head");
+        ForwardedHead::of(raw, client, caller).expect("a head that can be forwarded")
     }
 
     fn shown(head: &ForwardedHead) -> Vec<String> {
@@ -345,7 +383,7 @@ mod tests {
     fn names_that_no_header_can_have() {
         for name in ["a\r\nImpersonate-Group: system:masters", "a\0b", "a\nb"] {
             let user = Arc::new(Identity::proven(name.into(), String::new(), Vec::new(), None));
-            let raw = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+            let raw = RawHead::parse(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("a head");
             let refused = ForwardedHead::of(raw, None, &Caller::Impersonated(user));
             assert_eq!(refused.err(), Some(NotForwarded::Header), "{name:?}");
         }

@@ -6,11 +6,22 @@
 use super::websocket::{self, Reading};
 use super::{gzip, http1};
 
+/// How a wire of HTTP shows where a stream ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delimiter {
+    /// By the last of its chunks (HTTP/1.1).
+    Chunks,
+    /// By a mark in its last frame (HTTP/2): a stream has no bytes for it.
+    Frames,
+}
+
 /// One stream, and its position on its wire.
 #[derive(Debug)]
 pub enum Coding {
-    /// Messages as they are framed.
+    /// Messages as they are framed, in chunks.
     Chunked,
+    /// Messages as they are framed, without chunks.
+    Bare,
     /// Messages as they are framed; the client is read, and answered.
     WebSocket(Box<websocket::Peer>),
     /// Messages go through a compressor.
@@ -21,20 +32,20 @@ impl Coding {
     /// Whether the wire form of messages is what the engine made.
     #[must_use]
     pub const fn is_verbatim(&self) -> bool {
-        matches!(self, Self::Chunked | Self::WebSocket(_))
+        matches!(self, Self::Chunked | Self::Bare | Self::WebSocket(_))
     }
 
     /// Whether a message may stay unfinished while something else waits to be sent. A WebSocket's answers go
     /// between messages, so its messages are sent whole.
     #[must_use]
     pub const fn rests_within_messages(&self) -> bool {
-        matches!(self, Self::Chunked)
+        matches!(self, Self::Chunked | Self::Bare)
     }
 
     /// The wire form of these messages, which go out next.
     pub fn encode<'a>(&mut self, compressor: &'a mut gzip::Compressor, messages: &'a [u8]) -> &'a [u8] {
         match self {
-            Self::Chunked | Self::WebSocket(_) => messages,
+            Self::Chunked | Self::Bare | Self::WebSocket(_) => messages,
             Self::Gzip(stream) => stream.make(compressor, messages),
         }
     }
@@ -46,7 +57,7 @@ impl Coding {
             Self::Chunked => http1::HEARTBEAT,
             Self::WebSocket(_) => websocket::HEARTBEAT,
             // White space, as in a chunk.
-            Self::Gzip(_) => b" ",
+            Self::Bare | Self::Gzip(_) => b" ",
         }
     }
 
@@ -54,6 +65,7 @@ impl Coding {
     pub fn push_end(&self, out: &mut Vec<u8>) {
         match self {
             Self::Chunked => out.extend_from_slice(http1::LAST_CHUNK),
+            Self::Bare => {}
             Self::WebSocket(_) => websocket::push_end(out),
             Self::Gzip(stream) => stream.push_end(out),
         }
@@ -70,7 +82,7 @@ impl Coding {
     pub fn read(&mut self, bytes: &[u8], busy: bool, out: &mut Vec<u8>) -> Reading {
         match self {
             Self::WebSocket(peer) => peer.read(bytes, busy, out),
-            Self::Chunked | Self::Gzip(_) => Reading::Open,
+            Self::Chunked | Self::Bare | Self::Gzip(_) => Reading::Open,
         }
     }
 

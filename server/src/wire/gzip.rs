@@ -1,4 +1,4 @@
-//! A watch as one gzip stream (RFC 1952) in HTTP chunks, decodable event by event.
+//! A watch as one gzip stream (RFC 1952), in HTTP chunks or bare, decodable event by event.
 //!
 //! Each offer becomes deflate blocks that refer to nothing before them and end at a byte (RFC 1951, section 3.2.4: an
 //! empty stored block), so a decoder has every event complete as soon as its bytes are there, and the same blocks serve
@@ -15,6 +15,9 @@ use kept::Kept;
 
 /// The head of the stream, as a chunk: deflate, no name, no time, fastest, any system (RFC 1952, section 2.3.1).
 pub const OPENING: &[u8] = b"a\r\n\x1f\x8b\x08\0\0\0\0\0\x04\xff\r\n";
+
+/// The same without a chunk.
+pub const OPENING_BARE: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\x04\xff";
 
 /// An empty stored block. It ends the stream at a byte boundary; Go's reader returns data only there.
 const SYNC_BLOCK: [u8; 5] = [0, 0, 0, 0xff, 0xff];
@@ -38,26 +41,38 @@ const ROOM: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub struct Stream {
     sum: Crc,
+    /// Without chunks: what carries it shows its end.
+    is_bare: bool,
 }
 
 impl Stream {
+    /// Without chunks.
+    #[must_use]
+    pub fn bare() -> Self {
+        Self { is_bare: true, ..Self::default() }
+    }
+
     /// The wire form of these payloads, which are sent next.
     pub fn make<'a>(&mut self, compressor: &'a mut Compressor, payloads: &[u8]) -> &'a [u8] {
         if !compressor.made {
             compressor.make(payloads);
         }
         self.sum.combine(&compressor.sum);
-        &compressor.wire
+        if self.is_bare { &compressor.blocks } else { &compressor.wire }
     }
 
-    /// Appends the end of the stream and the last chunk.
+    /// Appends the end of the stream, and the last chunk.
     pub fn push_end(&self, out: &mut Vec<u8>) {
         let mut trailer = [0; 10];
         trailer[..2].copy_from_slice(&FINAL_BLOCK);
         trailer[2..6].copy_from_slice(&self.sum.sum().to_le_bytes());
         trailer[6..].copy_from_slice(&self.sum.amount().to_le_bytes());
-        push_chunk(out, &trailer);
-        out.extend_from_slice(LAST_CHUNK);
+        if self.is_bare {
+            out.extend_from_slice(&trailer);
+        } else {
+            push_chunk(out, &trailer);
+            out.extend_from_slice(LAST_CHUNK);
+        }
     }
 }
 
@@ -102,20 +117,18 @@ impl Compressor {
         self.sum.reset();
         self.sum.update(payloads);
         if payloads.len() >= KEPT_BYTES_MIN
-            && let Some(wire) = self.kept.find(payloads, self.sum.sum())
+            && let Some(blocks) = self.kept.find(payloads, self.sum.sum())
         {
-            self.wire.extend_from_slice(wire);
-            return;
-        }
-        if payloads.len() > STORED_BYTES_MAX {
+            self.blocks.extend_from_slice(blocks);
+        } else if payloads.len() > STORED_BYTES_MAX {
             self.deflate(payloads);
+            if payloads.len() >= KEPT_BYTES_MIN {
+                self.kept.add(payloads, self.sum.sum(), &self.blocks);
+            }
         } else if !payloads.is_empty() {
             self.store(payloads);
         }
         push_chunk(&mut self.wire, &self.blocks);
-        if payloads.len() >= KEPT_BYTES_MIN {
-            self.kept.add(payloads, self.sum.sum(), &self.wire);
-        }
     }
 
     /// A stored block (RFC 1951, section 3.2.4), and an empty one.

@@ -16,6 +16,7 @@ use super::*;
 use crate::frontend::{StreamFormat, Wire};
 use crate::http::request::UpgradeHeaders;
 use crate::http::websocket::Handshake;
+use crate::wire::coding::Delimiter;
 use crate::wire::http1::{CHUNKED, LAST_CHUNK};
 use crate::wire::{gzip, websocket};
 
@@ -34,9 +35,9 @@ impl Watch {
         // However fast the reader is, the buffer is smaller than many an offer.
         rustix::net::sockopt::set_socket_send_buffer_size(ours.as_fd(), 4 << 10).expect("it may be small");
         let mut stand = Stand::new();
-        let keep_alive = *wire == Wire::Chunked;
+        let keep_alive = *wire == Wire::Plain;
         let link = Link { unread: unread.to_vec(), keep_alive, ..link(ours, Some(Box::new(session))) };
-        let (slot, id) = stand.open(link, wire.coding());
+        let (slot, id) = stand.open(link, wire.coding(Delimiter::Chunks));
         stand.conns.submit();
         Self { stand, slot, id, client: StreamOwned::new(client, theirs) }
     }
@@ -132,17 +133,17 @@ fn every_byte_arrives_in_order_through_full_sockets() {
         [&framed[..], end].concat()
     };
     for version in VERSIONS {
-        for wire in [Wire::Chunked, Wire::Gzip, websocket()] {
+        for wire in [Wire::Plain, Wire::Gzip, websocket()] {
             let mut watch = Watch::new(&server, version, &wire, b"");
             // The client stays open, and with it the other end of the watch.
             let (spare, _) = server.pair(version);
             let client = std::mem::replace(&mut watch.client, StreamOwned::new(spare, pair().0));
             let reader = std::thread::spawn(move || read_all(client));
-            let full = send_all(&mut watch, wire.framing(StreamFormat::Json), &offers);
+            let full = send_all(&mut watch, wire.framing(StreamFormat::Json, Delimiter::Chunks), &offers);
             assert!(full > 0, "the socket took less than all, sometimes");
             match watch.finish() {
                 Some(mut link) => {
-                    assert!(wire == Wire::Chunked);
+                    assert!(wire == Wire::Plain);
                     // What a task does with it before it closes it.
                     link.tls.as_mut().expect("TLS").close(&mut link.unsent);
                     let mut unsent = Unsent::of(link.unsent);
@@ -154,7 +155,7 @@ fn every_byte_arrives_in_order_through_full_sockets() {
             }
             let plain = reader.join().expect("the client reads to a clean end");
             match wire {
-                Wire::Chunked => assert!(plain == in_framing(&CHUNKED, LAST_CHUNK), "{version:?}"),
+                Wire::Plain => assert!(plain == in_framing(&CHUNKED, LAST_CHUNK), "{version:?}"),
                 Wire::Gzip => {
                     let stream = [gzip::OPENING, &plain].concat();
                     assert!(gzip::tests::unzipped(&stream) == payloads, "{version:?}");
@@ -172,7 +173,7 @@ fn every_byte_arrives_in_order_through_full_sockets() {
 fn what_is_sent_after_a_request_is_kept_within_bounds_for_the_next() {
     let server = Server::new("sealed-kept");
     for version in VERSIONS {
-        let mut watch = Watch::new(&server, version, &Wire::Chunked, b"GET /a");
+        let mut watch = Watch::new(&server, version, &Wire::Plain, b"GET /a");
         watch.client.conn.writer().write_all(b" HTTP/1.1\r\n").expect("words");
         let wire = said(&mut watch.client.conn);
         let (one, two) = wire.split_at(7);
@@ -198,7 +199,7 @@ fn what_is_sent_after_a_request_is_kept_within_bounds_for_the_next() {
         assert!(reader.join().expect("the client").expect("all of it") == expected);
     }
     // A client that continues to send is not read any more.
-    let mut watch = Watch::new(&server, &TLS13, &Wire::Chunked, b"");
+    let mut watch = Watch::new(&server, &TLS13, &Wire::Plain, b"");
     for _ in 0..5 {
         watch.client_writes(&[b'x'; 10_000]);
     }
@@ -210,7 +211,7 @@ fn what_is_sent_after_a_request_is_kept_within_bounds_for_the_next() {
 #[test]
 fn new_keys_in_the_middle_of_a_watch_change_nothing_of_it() {
     let server = Server::new("sealed-keys");
-    let mut watch = Watch::new(&server, &TLS13, &Wire::Chunked, b"");
+    let mut watch = Watch::new(&server, &TLS13, &Wire::Plain, b"");
     let (message, ends) = framed(&CHUNKED, &[b"an event\n".to_vec()]);
     for _ in 0..3 {
         watch.client.conn.refresh_traffic_keys().expect("TLS 1.3 has that");
@@ -249,14 +250,14 @@ fn pings_are_answered_and_goodbyes_end_it() {
 fn goodbyes_of_tls_and_records_that_are_wrong_end_it() {
     let server = Server::new("sealed-goodbye");
     for version in VERSIONS {
-        let mut watch = Watch::new(&server, version, &Wire::Chunked, b"");
+        let mut watch = Watch::new(&server, version, &Wire::Plain, b"");
         watch.client.conn.send_close_notify();
         let last = said(&mut watch.client.conn);
         watch.client_sends(&last);
         assert_eq!(watch.stand.events, [(watch.id, ConnEvent::Gone { stalled: false })]);
         assert_eq!(watch.client.read(&mut [0]).expect("a clean end"), 0);
 
-        let mut watch = Watch::new(&server, version, &Wire::Chunked, b"");
+        let mut watch = Watch::new(&server, version, &Wire::Plain, b"");
         watch.client_sends(b"\x17\x03\x03\x00\x20 nobody sealed this, 32 bytes....");
         assert_eq!(watch.stand.events, [(watch.id, ConnEvent::Gone { stalled: false })]);
         let alert = watch.client.read(&mut [0]).expect_err("the client is told");

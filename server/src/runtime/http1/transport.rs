@@ -19,12 +19,10 @@ use rustls::pki_types::CertificateDer;
 use crate::runtime::admission::CountGuard;
 use crate::runtime::conn::Link;
 use crate::runtime::conn::tls::{Session, State, TlsSession};
+use crate::runtime::exchange::carrier::STALL;
 use crate::runtime::shard::handshake_limiter::HandshakeLimiter;
 use crate::runtime::sys::descriptor;
 use crate::tls::Terms;
-
-/// The longest pause within a body, and the longest time for which a peer may take no byte of a reply.
-pub(in crate::runtime) const STALL: Duration = Duration::from_secs(30);
 
 /// The timeout of a handshake, the same as in Go's client and so client-go (`TLSHandshakeTimeout`). The time that it waits here
 /// for other handshakes does not count.

@@ -181,7 +181,7 @@ impl Core {
                 scope: request.scope,
                 selector: request.selector,
                 encoding: request.encoding,
-                framing: request.wire.framing(request.format),
+                framing: watch.framing,
                 start,
                 bookmarks: request.bookmarks,
                 deadline: now.plus(request.timeout),

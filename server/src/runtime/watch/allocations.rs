@@ -83,7 +83,9 @@ impl Stand {
             let (unsent, unread, permit) = Default::default();
             let link = Link { socket: socket.into(), tls: None, unsent, unread, permit, keep_alive: true };
             let record = WatchRecord::default();
-            stand.watches.begin(id, NewWatch { link, coding: Coding::Chunked, record, authorities: 0 });
+            let framing = &crate::wire::http1::CHUNKED;
+            let watch = NewWatch { link, coding: Coding::Chunked, framing, record, authorities: 0 };
+            stand.watches.begin(id, watch);
             stand.clients.push(client);
         }
         stand.turn_all();

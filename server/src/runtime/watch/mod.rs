@@ -7,6 +7,7 @@
 mod allocations;
 mod review;
 
+use revcast_engine::framing::Framing;
 use revcast_engine::tick::Tick;
 use revcast_engine::{Outlet, Run, Sent, WatcherId};
 
@@ -53,6 +54,8 @@ const _: () = assert!(size_of::<Entry>() <= 24);
 pub(super) struct NewWatch {
     pub(super) link: Link,
     pub(super) coding: Coding,
+    /// The bytes around its messages.
+    pub(super) framing: &'static Framing,
     pub(super) record: WatchRecord,
     /// The number of the authorities that its client's certificate was verified against.
     pub(super) authorities: u64,
@@ -89,7 +92,7 @@ impl Watches {
 
     /// Begins a watch on a connection of its own.
     pub(super) fn begin(&mut self, id: WatcherId, watch: NewWatch) {
-        let NewWatch { link, coding, record, authorities } = watch;
+        let NewWatch { link, coding, framing: _, record, authorities } = watch;
         let slot = id.slot();
         if self.entries.len() <= slot {
             self.entries.resize_with(slot + 1, Entry::default);

@@ -13,12 +13,12 @@ pub(super) const KEPT_BYTES_MAX: usize = 8 << 20;
 struct Page {
     sum: u32,
     payloads: Box<[u8]>,
-    wire: Box<[u8]>,
+    blocks: Box<[u8]>,
 }
 
 impl Page {
     fn bytes(&self) -> usize {
-        self.payloads.len() + self.wire.len()
+        self.payloads.len() + self.blocks.len()
     }
 }
 
@@ -30,19 +30,19 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The wire form of exactly these payloads, which have this checksum.
+    /// The blocks of exactly these payloads, which have this checksum.
     pub(super) fn find(&mut self, payloads: &[u8], sum: u32) -> Option<&[u8]> {
         let at = self.pages.iter().position(|page| page.sum == sum && *page.payloads == *payloads)?;
         if at > 0 {
             let page = self.pages.remove(at)?;
             self.pages.push_front(page);
         }
-        self.pages.front().map(|page| &*page.wire)
+        self.pages.front().map(|page| &*page.blocks)
     }
 
     /// Keeps a page, and drops others when there are too many.
-    pub(super) fn add(&mut self, payloads: &[u8], sum: u32, wire: &[u8]) {
-        let page = Page { sum, payloads: payloads.into(), wire: wire.into() };
+    pub(super) fn add(&mut self, payloads: &[u8], sum: u32, blocks: &[u8]) {
+        let page = Page { sum, payloads: payloads.into(), blocks: blocks.into() };
         if page.bytes() > KEPT_BYTES_MAX / 4 {
             return;
         }

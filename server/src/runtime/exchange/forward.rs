@@ -10,7 +10,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use futures_lite::future;
 use glommio::timer::sleep;
 use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
@@ -19,21 +18,17 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use super::connection::{Connection, Over};
-use super::transport::STALL;
+use super::carrier::{Carrier, STALL, Unread};
+use super::{Exchange, Over};
 use crate::frontend::{Forwarding, Instead};
-use crate::http::body::{BodyDecoder, BodyError, Fed};
+use crate::http::body::BodyError;
 use crate::http::request::{BodyFraming, RequestHead};
-use crate::http::response::{CONTINUE, Framing};
+use crate::http::response::Framing;
 use crate::http::status::Status;
 use crate::runtime::upstream::body::{BodySender, Cut, RequestBody};
 use crate::runtime::upstream::{Answered, Sender, Shows, UpstreamClient, broken};
-use crate::upstream::{COPY_BYTES_MAX, Caller, ForwardedHead, UpstreamError, reply};
+use crate::upstream::{COPY_BYTES_MAX, Caller, ForwardedHead, UpstreamError};
 
-/// Bytes per read of a client that sends a body.
-const READ_BYTES: usize = 16 << 10;
-/// Bytes that a client may send ahead of its next request while a reply is under way: then nothing more is read.
-const AHEAD_BYTES_MAX: usize = 64 << 10;
 /// What a forwarded request holds: a piece in each direction, and what hyper reads ahead.
 const FORWARDED_BYTES: usize = 128 << 10;
 /// What the body of a reply that is kept as a copy is expected to have, at least.
@@ -55,10 +50,7 @@ enum Unanswered {
 /// The body of the current request, while it is read.
 #[derive(Debug)]
 struct Incomplete {
-    decoder: BodyDecoder,
     sender: BodySender,
-    /// The rest of `100 Continue` that is to be sent before the client sends the body.
-    invitation: &'static [u8],
     /// Increases with every piece.
     pieces: u64,
 }
@@ -81,7 +73,7 @@ struct Reply {
     is_last: bool,
 }
 
-impl Connection {
+impl<C: Carrier> Exchange<C> {
     /// Forwards a request, and passes on the reply. `None`: the connection continues.
     pub(super) async fn forward(
         &mut self,
@@ -97,16 +89,16 @@ impl Connection {
         let forwarded = self.forwarded_head(forwarding, &client)?;
         let upgrade = forwarded.upgrade.clone().filter(|_| head.body == BodyFraming::None);
         let takes_trailers = forwarded.takes_trailers;
-        let (request, incomplete) = match request(head, forwarded, upgrade.as_ref()) {
-            Ok(made) => made,
-            Err(error) => {
-                self.send_last(&error.status(), head).await;
-                return Ok(Some(Over::Linger));
-            }
-        };
+        let (request, incomplete) = request(head, forwarded, upgrade.as_ref());
+        if incomplete.is_some()
+            && let Err(error) = self.carrier.open_body(head)
+        {
+            self.send_last(&error.status(), head).await;
+            return Ok(Some(Over::Linger));
+        }
         let shows = Shows::of(&forwarding.caller);
         let timeout = (!forwarding.is_long).then(|| client.current().options().timeout);
-        self.set_stall(Some(STALL).filter(|_| !forwarding.is_long));
+        self.carrier.set_stall(Some(STALL).filter(|_| !forwarding.is_long));
         let replied = match upgrade {
             Some(_) => match self.upgraded(&client, shows, request, timeout).await {
                 Ok(Ok(over)) => {
@@ -145,7 +137,7 @@ impl Connection {
         };
         self.local.handle().tally.upstream.answered(reply.response.status().as_u16(), began.elapsed());
         let over = self.pass_on(head, &client, forwarding, reply, takes_trailers).await;
-        self.set_stall(Some(STALL));
+        self.carrier.set_stall(Some(STALL));
         Ok(over)
     }
 
@@ -169,13 +161,13 @@ impl Connection {
                 if let Ok(age) = HeaderValue::from_str(&copy.since.elapsed().as_secs().to_string()) {
                     parts.headers.insert("age", age);
                 }
-                let mut out = Vec::new();
                 let framing = Framing::Length(copy.body.len() as u64);
-                reply::push_head(&mut out, &parts, framing, close || !head.keep_alive);
+                self.carrier.push_forwarded_head(&parts, framing, close || !head.keep_alive);
                 if !head.wants_head_only() {
-                    out.extend_from_slice(&copy.body);
+                    self.carrier.push_piece(&copy.body, framing);
                 }
-                self.send(&out).await
+                self.carrier.push_end(None, framing);
+                self.carrier.send().await
             }
         };
         match sent {
@@ -191,10 +183,10 @@ impl Connection {
         forwarding: &Forwarding,
         client: &UpstreamClient,
     ) -> Result<ForwardedHead, UpstreamError> {
-        let raw = std::mem::take(&mut self.raw_head);
-        let peer = self.transport.as_ref().and_then(|transport| transport.peer());
-        let mut forwarded = ForwardedHead::of(&raw, peer.as_ref().map(SocketAddr::ip), &forwarding.caller)
-            .map_err(UpstreamError::Request)?;
+        let raw = self.carrier.raw_head().map_err(UpstreamError::Request)?;
+        let peer = self.carrier.peer().as_ref().map(SocketAddr::ip);
+        let mut forwarded =
+            ForwardedHead::of(raw, peer, &forwarding.caller).map_err(UpstreamError::Request)?;
         if let Some(scope) = &self.scope {
             forwarded.set_audit_id(&scope.id().to_string());
         }
@@ -217,7 +209,7 @@ impl Connection {
         timeout: Option<Duration>,
     ) -> Result<Reply, Unanswered> {
         let mut incomplete = incomplete;
-        self.set_patience(incomplete.as_ref().map(|_| STALL));
+        self.carrier.set_patience(incomplete.as_ref().map(|_| STALL));
         let mut sending = std::pin::pin!(client.send(shows, request));
         loop {
             let before = incomplete.as_ref().map(|body| body.pieces);
@@ -258,7 +250,7 @@ impl Connection {
         request: Request<RequestBody>,
         timeout: Option<Duration>,
     ) -> Result<Result<Over, Reply>, Unanswered> {
-        self.set_patience(None);
+        self.carrier.set_patience(None);
         let mut request = request;
         let opened = client.open_alone(shows).await.map_err(Unanswered::Upstream)?;
         let (mut sender, mut connection, count, authority) = opened;
@@ -294,71 +286,42 @@ impl Connection {
         let mut left = connection.into_parts();
         let early = std::mem::take(&mut left.read_buf);
         self.answered(101);
-        let mut out = Vec::new();
-        reply::push_head(&mut out, &parts, Framing::UntilClose, false);
-        out.extend_from_slice(&early);
+        self.carrier.push_forwarded_head(&parts, Framing::UntilClose, false);
+        self.carrier.push_raw(&early);
+        if self.carrier.send().await.is_err() {
+            return Err(Unanswered::ClientGone);
+        }
         let stream = left.io.into_stream();
-        self.set_stall(None);
-        Ok(Ok(self.tunnel(stream, out, count).await))
+        self.carrier.set_stall(None);
+        Ok(Ok(self.tunnel(stream, count).await))
     }
 
     /// What the client does while its request is answered: it sends the body, or goes. Ready only if there is no use in going on.
     fn poll_client(&mut self, cx: &mut Context<'_>, body: &mut Option<Incomplete>) -> Poll<Unanswered> {
         loop {
-            let Some(incomplete) = body else { return self.poll_gone(cx).map(|()| Unanswered::ClientGone) };
+            let Some(incomplete) = body else {
+                return self.carrier.poll_gone(cx).map(|()| Unanswered::ClientGone);
+            };
             ready!(incomplete.sender.poll_wanted(cx));
-            let Some(transport) = &mut self.transport else { return Poll::Ready(Unanswered::ClientGone) };
-            while !incomplete.invitation.is_empty() {
-                match ready!(transport.poll_write(cx, incomplete.invitation)) {
-                    Ok(sent) => incomplete.invitation = &incomplete.invitation[sent..],
-                    Err(_) => return Poll::Ready(Unanswered::ClientGone),
-                }
-            }
-            match incomplete.decoder.feed(&self.buffer) {
-                Ok(Fed::Done { body: last, consumed }) => {
-                    self.buffer.drain(..consumed);
-                    if !last.is_empty() {
-                        incomplete.sender.send(last);
-                    }
-                    incomplete.sender.end(Ok(()));
-                    *body = None;
-                    self.set_patience(None);
+            let why = match ready!(self.carrier.poll_piece(cx)) {
+                Ok(Some(piece)) => {
+                    incomplete.pieces += 1;
+                    incomplete.sender.send(piece);
                     continue;
                 }
-                Ok(Fed::NeedMore) => {
-                    self.buffer.clear();
-                    let piece = incomplete.decoder.take();
-                    if !piece.is_empty() {
-                        incomplete.pieces += 1;
-                        incomplete.sender.send(Bytes::from(piece));
-                        continue;
-                    }
+                Ok(None) => {
+                    incomplete.sender.end(Ok(()));
+                    *body = None;
+                    self.carrier.set_patience(None);
+                    continue;
                 }
-                Err(error) => {
-                    incomplete.sender.end(Err(Cut));
-                    return Poll::Ready(Unanswered::Body(error));
-                }
-            }
-            let why = match ready!(transport.poll_read(cx, &mut self.buffer, READ_BYTES)) {
-                Ok(read) if read > 0 => continue,
-                Err(error) if error.kind() == std::io::ErrorKind::TimedOut => Unanswered::ClientSlow,
-                Ok(_) | Err(_) => Unanswered::ClientGone,
+                Err(Unread::Invalid(error)) => Unanswered::Body(error),
+                Err(Unread::Slow) => Unanswered::ClientSlow,
+                Err(Unread::Gone | Unread::Refused(_)) => Unanswered::ClientGone,
             };
             incomplete.sender.end(Err(Cut));
             return Poll::Ready(why);
         }
-    }
-
-    /// Ready when the client has closed its connection. What it sends ahead is kept for its next request.
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.buffer.len() < AHEAD_BYTES_MAX {
-            let Some(transport) = &mut self.transport else { return Poll::Ready(()) };
-            match ready!(transport.poll_read(cx, &mut self.buffer, READ_BYTES)) {
-                Ok(read) if read > 0 => {}
-                Ok(_) | Err(_) => return Poll::Ready(()),
-            }
-        }
-        Poll::Pending
     }
 
     /// Passes a reply on, piece by piece. `None`: the connection continues.
@@ -377,17 +340,15 @@ impl Connection {
         let close = !head.keep_alive || is_last || unread.is_some() || framing == Framing::UntilClose;
         let has_body = !head.wants_head_only() && !matches!(parts.status.as_u16(), 204 | 304);
         self.answered(parts.status.as_u16());
-        if let Some(unread) = &mut unread {
-            // The reply has begun: the client decides whether it sends the rest.
-            unread.invitation = b"";
-        }
-        self.set_patience(None);
+        // The reply has begun: the client decides whether it sends the rest.
+        self.carrier.withdraw_invitation();
+        self.carrier.set_patience(None);
         // A body that ends with the connection may have been cut.
         let has_end = [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|name| parts.headers.contains_key(name));
         let is_kept = parts.status == 200 && has_end;
         let mut copy = forwarding.copy.as_ref().filter(|_| is_kept).map(|_| Vec::with_capacity(COPY_BYTES));
-        let mut out = Vec::with_capacity(4 << 10);
-        reply::push_head(&mut out, &parts, framing, close);
+        self.carrier.push_forwarded_head(&parts, framing, close);
+        let mut is_sent = false;
         let mut trailers: Option<HeaderMap> = None;
         loop {
             if !has_body {
@@ -395,13 +356,13 @@ impl Connection {
             }
             let next = poll_fn(|cx| {
                 let next = Pin::new(&mut body).poll_frame(cx);
-                if next.is_ready() || !out.is_empty() {
+                if next.is_ready() || !is_sent {
                     return next.map(Some);
                 }
                 self.poll_client(cx, &mut unread).map(|_| None)
             });
             // What is there already goes out with the head; else the head goes first.
-            let next = if out.is_empty() { Some(next.await) } else { future::poll_once(next).await };
+            let next = if is_sent { Some(next.await) } else { future::poll_once(next).await };
             match next {
                 None => {}
                 Some(None) => return Some(Over::Quiet),
@@ -414,46 +375,38 @@ impl Connection {
                             }
                             Some(_) | None => copy = None,
                         }
-                        reply::push_piece(&mut out, &piece, framing);
+                        self.carrier.push_piece(&piece, framing);
                     }
                     Err(frame) => trailers = frame.into_trailers().ok(),
                 },
                 Some(Some(Some(Err(error)))) => {
                     // The client must see that the reply is not complete.
                     crate::log::debug(|| format!("a forwarded reply broke off: {}", broken(&error)));
-                    let _ = self.send(&out).await;
+                    let _ = self.carrier.send().await;
                     self.local.handle().tally.upstream.failed(&broken(&error));
-                    self.transport = None;
+                    self.carrier.cut();
                     return Some(Over::Quiet);
                 }
             }
-            if self.send(&out).await.is_err() {
+            if self.carrier.send().await.is_err() {
                 return Some(Over::Quiet);
             }
-            out.clear();
+            is_sent = true;
             // A long reply must not keep the shard from its watches.
             crate::frontend::Host::yield_now(&*self.local).await;
         }
-        if has_body {
-            reply::push_end(&mut out, trailers.as_ref().filter(|_| takes_trailers), framing);
-        }
+        let trailers = trailers.as_ref().filter(|_| takes_trailers && has_body);
+        self.carrier.push_end(trailers, if has_body { framing } else { Framing::Length(0) });
         if let Some(sender) = sender {
             client.give_back(sender);
         }
         if let (Some((copies, key)), Some(kept)) = (&forwarding.copy, copy) {
             copies.keep(key.clone(), parts, kept.into());
         }
-        match self.send(&out).await {
+        match self.carrier.send().await {
             Ok(()) if !close => None,
             Ok(()) => Some(Over::Linger),
             Err(_) => Some(Over::Quiet),
-        }
-    }
-
-    /// A client that takes nothing for this long is gone.
-    fn set_stall(&self, stall: Option<Duration>) {
-        if let Some(transport) = &self.transport {
-            transport.set_stall(stall);
         }
     }
 
@@ -461,13 +414,6 @@ impl Connection {
     fn mark(&self, parts: &mut Parts) {
         if self.tells_who_served() {
             parts.headers.insert("served-from", HeaderValue::from_static("upstream"));
-        }
-    }
-
-    /// No read of the client waits longer than this.
-    fn set_patience(&self, patience: Option<Duration>) {
-        if let Some(transport) = &self.transport {
-            transport.set_patience(patience);
         }
     }
 }
@@ -486,19 +432,13 @@ fn request(
     head: &RequestHead,
     forwarded: ForwardedHead,
     upgrade: Option<&HeaderValue>,
-) -> Result<(Request<RequestBody>, Option<Incomplete>), BodyError> {
+) -> (Request<RequestBody>, Option<Incomplete>) {
     let (body, incomplete) = match head.body {
         BodyFraming::None => (RequestBody::Full(None), None),
         BodyFraming::Length(_) | BodyFraming::Chunked => {
             let sender = BodySender::default();
             let length = if let BodyFraming::Length(length) = head.body { Some(length) } else { None };
-            let incomplete = Incomplete {
-                decoder: BodyDecoder::new(head.body, usize::MAX)?,
-                sender: sender.clone(),
-                invitation: if head.expect_continue { CONTINUE } else { b"" },
-                pieces: 0,
-            };
-            (RequestBody::Stream(sender, length), Some(incomplete))
+            (RequestBody::Stream(sender.clone(), length), Some(Incomplete { sender, pieces: 0 }))
         }
     };
     let mut request = Request::new(body);
@@ -519,5 +459,5 @@ fn request(
         request.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         request.headers_mut().insert(UPGRADE, protocol.clone());
     }
-    Ok((request, incomplete))
+    (request, incomplete)
 }

@@ -8,39 +8,34 @@ use revcast_engine::codec::protobuf;
 use revcast_engine::envelope;
 use uuid::Uuid;
 
-use super::connection::{Connection, Over};
+use super::carrier::Carrier;
 use super::reply_deadline::ReplyDeadline;
+use super::{Exchange, Over};
 use crate::api::protobuf::of_status;
 use crate::frontend::{FullBody, Host, StreamFormat, StreamingBody, Wire};
 use crate::http::request::{BodyFraming, RequestHead};
-use crate::http::response::{Framing, ResponseHead, push_response_head, push_status};
+use crate::http::response::{Framing, JSON, ResponseHead};
 use crate::http::status::{Layout, Status};
 use crate::http::websocket::Handshake;
-use crate::wire::http1::{LAST_CHUNK, push_chunk};
 use crate::wire::websocket;
 
 /// Bytes of a body that are sent with the head; the rest is sent without a copy.
 const SEND_BYTES: usize = 64 << 10;
 
-impl Connection {
-    pub(super) async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        let Some(transport) = &mut self.transport else { return Ok(()) };
-        transport.write_all(bytes).await
-    }
-
-    /// Sends a part of a reply within the reply's deadline; the connection of a slower peer is closed.
-    async fn send_in_time(&mut self, pace: &mut ReplyDeadline, bytes: &[u8]) -> std::io::Result<()> {
+impl<C: Carrier> Exchange<C> {
+    /// Sends what was pushed within the reply's deadline, `part` after it; the connection of a slower peer is closed.
+    async fn send_in_time(&mut self, pace: &mut ReplyDeadline, part: &[u8]) -> std::io::Result<()> {
         let left = pace.left(Instant::now());
         let late = async {
             sleep(left).await;
             Err(std::io::ErrorKind::TimedOut.into())
         };
         // The send is tried first and usually completes: then no timer is set.
-        let sent = future::or(self.send(bytes), late).await;
+        let sent = future::or(self.carrier.send_part(part), late).await;
         match sent {
-            Ok(()) => pace.took(bytes.len()),
+            Ok(()) => pace.took(part.len()),
             // After an incomplete part nothing else can be sent.
-            Err(_) => self.transport = None,
+            Err(_) => self.carrier.cut(),
         }
         sent
     }
@@ -62,7 +57,6 @@ impl Connection {
         whole: &FullBody,
         last: bool,
     ) -> std::io::Result<()> {
-        let mut out = Vec::with_capacity(whole.body.len().min(SEND_BYTES) + 512);
         let mut response = self.response(whole.code, whole.content_type, Framing::Length(0));
         response.retry_after_seconds = whole.retry_after_seconds;
         response.allow = whole.allow;
@@ -73,25 +67,26 @@ impl Connection {
         response.nosniff = whole.nosniff;
         response.websocket_version = whole.websocket_version;
         response.close = last;
-        let len = whole.body.len() + whole.end.len();
-        let has_body = push_response_head(&mut out, &response, Some(head), len);
+        let (response, has_body) = response.sized(Some(head), whole.body.len() + whole.end.len());
+        let framing = response.framing;
+        if whole.code == 401 {
+            self.carrier.refuse_more();
+        }
+        self.carrier.push_head(&response);
         let (body, end) = if has_body { (&whole.body[..], whole.end) } else { (&[][..], &[][..]) };
-        let mut parts = body.chunks(SEND_BYTES);
-        out.extend_from_slice(parts.next().unwrap_or_default());
-        if body.len() <= SEND_BYTES {
-            out.extend_from_slice(end);
-        }
+        let mut parts = body.chunks(SEND_BYTES).peekable();
+        self.carrier.push_piece(parts.next().unwrap_or_default(), framing);
         let mut pace = ReplyDeadline::new(self.local.shared.options.request_timeout);
-        self.send_in_time(&mut pace, &out).await?;
-        for part in parts {
-            // A long reply must not keep the shard from its watches.
-            self.local.yield_now().await;
+        while let Some(part) = parts.next() {
             self.send_in_time(&mut pace, part).await?;
+            if parts.peek().is_some() {
+                // A long reply must not keep the shard from its watches.
+                self.local.yield_now().await;
+            }
         }
-        if body.len() > SEND_BYTES {
-            self.send_in_time(&mut pace, end).await?;
-        }
-        Ok(())
+        self.carrier.push_piece(end, framing);
+        self.carrier.push_end(None, framing);
+        self.send_in_time(&mut pace, b"").await
     }
 
     pub(super) async fn send_pieces(
@@ -99,32 +94,25 @@ impl Connection {
         head: &RequestHead,
         mut pieces: Box<dyn StreamingBody>,
     ) -> std::io::Result<()> {
-        let mut out = Vec::with_capacity(80 << 10);
         let framing = Framing::stream_for(head);
         let mut opening = self.response(200, pieces.content_type(), framing);
         opening.close = !head.keep_alive;
         if pieces.is_gzip() {
             (opening.content_encoding, opening.vary) = (Some("gzip"), Some("Accept-Encoding"));
         }
-        opening.push_to(&mut out);
+        self.carrier.push_head(&opening);
         let mut pace = ReplyDeadline::new(self.local.shared.options.request_timeout);
         let mut piece = Vec::with_capacity(80 << 10);
         while pieces.next(&mut piece) {
-            if framing == Framing::Chunked {
-                push_chunk(&mut out, &piece);
-            } else {
-                out.extend_from_slice(&piece);
-            }
+            self.carrier.push_piece(&piece, framing);
+            self.send_in_time(&mut pace, b"").await?;
+            pace.took(piece.len());
             piece.clear();
-            self.send_in_time(&mut pace, &out).await?;
-            out.clear();
             // A long list must not keep the shard from its watches.
             self.local.yield_now().await;
         }
-        if framing == Framing::Chunked {
-            out.extend_from_slice(LAST_CHUNK);
-        }
-        self.send_in_time(&mut pace, &out).await
+        self.carrier.push_end(None, framing);
+        self.send_in_time(&mut pace, b"").await
     }
 
     /// A stream of one ERROR event: the answer to a watch that cannot begin (recordings 06 and 07).
@@ -134,13 +122,15 @@ impl Connection {
         status: &Status,
         format: StreamFormat,
     ) -> std::io::Result<()> {
-        let mut out = Vec::with_capacity(1024);
         let mut opening = self.response(200, format.content_type(), Framing::stream_for(head));
         opening.close = !head.keep_alive;
-        opening.push_to(&mut out);
-        Wire::Chunked.framing(format).push_with(&mut out, |out| push_error(out, status, format));
-        out.extend_from_slice(LAST_CHUNK);
-        self.send(&out).await
+        self.carrier.push_head(&opening);
+        let mut out = Vec::with_capacity(1024);
+        let framing = Wire::Plain.framing(format, C::DELIMITER);
+        framing.push_with(&mut out, |out| push_error(out, status, format));
+        self.carrier.push_raw(&out);
+        self.carrier.push_end(None, Framing::Chunked);
+        self.carrier.send().await
     }
 
     /// The same over a WebSocket, which ends afterwards.
@@ -150,16 +140,18 @@ impl Connection {
         status: &Status,
         format: StreamFormat,
     ) -> std::io::Result<()> {
+        let opening = self.response(101, format.content_type(), Framing::UntilClose);
+        self.carrier.push_handshake(handshake, &opening);
         let mut out = Vec::with_capacity(1024);
-        self.answered(101);
-        handshake.push_to(&mut out);
         let framing = match format {
             StreamFormat::Json => &websocket::MESSAGES,
             StreamFormat::Protobuf => &websocket::BINARY_MESSAGES,
         };
         framing.push_with(&mut out, |out| push_error(out, status, format));
         websocket::push_end(&mut out);
-        self.send(&out).await
+        self.carrier.push_raw(&out);
+        self.carrier.push_end(None, Framing::UntilClose);
+        self.carrier.send().await
     }
 
     /// Sends an error after which the connection ends, whatever the client asked for: the reply has `Connection: close`.
@@ -168,12 +160,22 @@ impl Connection {
         self.send_status(status, Some(&head)).await;
     }
 
-    /// Sends an error. Write errors are ignored.
-    pub(super) async fn send_status(&mut self, status: &Status, head: Option<&RequestHead>) {
-        let mut out = Vec::with_capacity(512);
+    /// Sends an error; `head` is `None` when none could be read. Write errors are ignored.
+    pub(in crate::runtime) async fn send_status(&mut self, status: &Status, head: Option<&RequestHead>) {
         let id = self.answered(status.code());
-        push_status(&mut out, status, Layout::Compact, head, SystemTime::now(), id);
-        let _ = self.send(&out).await;
+        let response = ResponseHead::new(status.code(), JSON, Framing::Length(0), SystemTime::now(), id);
+        let body = status.to_body(Layout::Compact);
+        let (mut response, has_body) = response.sized(head, body.len());
+        response.retry_after_seconds = status.retry_after_seconds();
+        if status.code() == 401 {
+            self.carrier.refuse_more();
+        }
+        self.carrier.push_head(&response);
+        if has_body {
+            self.carrier.push_piece(&body, response.framing);
+        }
+        self.carrier.push_end(None, response.framing);
+        let _ = self.carrier.send().await;
     }
 
     /// The current request is answered with this code. Returns its audit id.
