@@ -1,5 +1,6 @@
 //! HTTP/1.1 as a client needs it: response heads, bodies that arrive in pieces, and a blocking connection for single calls.
 
+use crate::broken::broken;
 use crate::chunked::{ChunkDecoder, Step};
 use crate::stamp::decimal;
 use crate::tls::{Client, Stream, stream};
@@ -12,11 +13,6 @@ use std::time::Duration;
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
 pub(crate) const USER_AGENT: &str = concat!("revcast-perf/", env!("CARGO_PKG_VERSION"));
-
-/// The server broke HTTP. Another attempt would not help, unlike after a connection that broke.
-pub(crate) fn broken(what: impl Display) -> Error {
-    Error::new(ErrorKind::InvalidData, format!("the server's {what}"))
-}
 
 /// How the end of a body is found, and how far it is.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,9 @@
 
 pub(crate) mod fields;
 
-use crate::http::{Request, broken};
-use crate::wire::{Brought, End, WORDS_BYTES_MAX};
+use crate::broken::broken;
+use crate::brought::{Brought, End, WORDS_BYTES_MAX};
+use crate::http::Request;
 use std::io;
 
 /// Bytes of a frame's head; its payload has so many at most, as long as nothing else was announced.

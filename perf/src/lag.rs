@@ -3,6 +3,7 @@
 //! moment of the same machine.
 
 use crate::bridge::Store;
+use crate::brought::{Brought, End};
 use crate::clock::{nanos, now_ns, sleep_until};
 use crate::event::{Event, Kind};
 use crate::http::{Caller, JSON, Request};
@@ -10,7 +11,7 @@ use crate::http2::WINDOW_MAX;
 use crate::options::Lag;
 use crate::report::Report;
 use crate::target::Trouble;
-use crate::wire::{Brought, End, Speech, Wire};
+use crate::wire::{Speech, Wire};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::error::Error;

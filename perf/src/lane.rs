@@ -7,13 +7,14 @@
 mod link;
 mod storm;
 
+use crate::brought::{Brought, End};
 use crate::child::{messages, send};
 use crate::clock::{SECOND_NS, nanos, now_ns, timeout};
 use crate::http::{JSON, Request};
 use crate::ledger::{Due, Scope};
 use crate::message::{Command, Cut, Finish, Plan, Report};
 use crate::watcher::{LaneState, Phase, Watcher};
-use crate::wire::{Brought, End, Speech};
+use crate::wire::Speech;
 use fastrand::Rng;
 use link::Link;
 use rustix::buffer::spare_capacity;

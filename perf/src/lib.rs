@@ -11,6 +11,8 @@
 
 #[cfg(feature = "etcd")]
 mod bridge;
+mod broken;
+mod brought;
 mod calls;
 mod child;
 pub mod chunked;

@@ -1,7 +1,7 @@
 //! TLS: whom a run trusts, blocking connections for single calls, and sessions without a socket for connections that carry
 //! watches, which the floor has too.
 
-use crate::http::broken;
+use crate::broken::broken;
 use rustls::client::Resumption;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;

@@ -1,36 +1,10 @@
 //! One connection that carries watches, or lists: from the bytes of its socket to what each of them gets. It knows no socket. An
 //! HTTP/1.1 connection carries one of them, an HTTP/2 connection one on each stream; either may be in TLS.
 
+use crate::brought::{Brought, End, WORDS_BYTES_MAX};
 use crate::http::{Caller, Part, Request, Responses, excerpt};
 use crate::{http2, tls};
 use std::io::{self, Error, ErrorKind, Write};
-
-/// Of a refusal, what is kept of the body.
-pub(crate) const WORDS_BYTES_MAX: usize = 16 * 1024;
-
-/// What came for one watch.
-#[derive(Debug)]
-pub(crate) enum Brought<'a> {
-    /// The head of its response, with status 200.
-    Head {
-        gzip: bool,
-    },
-    Data(&'a [u8]),
-    /// Nothing more comes.
-    End(End),
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The body is complete.
-    Whole,
-    /// The server answered with another status than 200, and in these words.
-    Refused(u16, String),
-    /// The stream broke off, and why.
-    Cut(String),
-    /// What came is no stream of events.
-    Broken(String),
-}
 
 /// How connections are begun.
 #[derive(Clone, Debug)]

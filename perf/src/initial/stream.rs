@@ -1,12 +1,12 @@
 //! One client that asked for everything: whether it got every object once and then the mark. It knows no socket and no clock.
 
+use crate::brought::{Brought, End};
 use crate::event::{Event, Kind};
 use crate::http::{Refusal, excerpt};
 use crate::known::Known;
 use crate::media::{Media, hold};
 use crate::stamp::decimal;
 use crate::tally::sums;
-use crate::wire::{Brought, End};
 use flate2::write::GzDecoder;
 use memchr::{memchr2, memmem};
 use serde_json::Value;

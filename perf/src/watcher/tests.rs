@@ -1,13 +1,13 @@
 //! A watcher against recorded and made-up streams, cut at every byte.
 
 use super::*;
+use crate::brought::{Brought, End};
 use crate::chunked::tests::chunks;
 use crate::event::tests::{RECORDED, line};
 use crate::media::Media;
 use crate::packed::tests::frame;
 use crate::tally::Seen;
 use crate::wire::tests::plain;
-use crate::wire::{Brought, End};
 
 /// Feeds pieces of an HTTP/1.1 response; gives what was counted and how it ended.
 fn feed(pieces: &[&[u8]]) -> (LaneState, Watcher, Option<End>) {
