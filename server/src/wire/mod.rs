@@ -7,4 +7,5 @@
 pub mod coding;
 pub mod gzip;
 pub mod http1;
+pub mod http2;
 pub mod websocket;

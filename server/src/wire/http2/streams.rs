@@ -1,0 +1,195 @@
+//! The streams of a connection, by the peer's number and by the user's key.
+
+use std::collections::VecDeque;
+
+use super::{ErrorCode, StreamKey};
+
+/// How many streams that have ended are remembered.
+const ENDED_MAX: usize = 64;
+
+/// What one direction of a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    Open,
+    /// Everything was sent, or the stream was reset.
+    Done,
+}
+
+#[derive(Debug)]
+pub struct Stream<S> {
+    pub id: u32,
+    /// What the peer sends.
+    pub remote: Half,
+    /// What is sent to it.
+    pub local: Half,
+    /// Whether the final head was sent.
+    pub is_answered: bool,
+    /// Whether something waits to be sent until there is room.
+    pub wants_room: bool,
+    /// Whether it was reset by this side: what was under way is ignored.
+    pub is_reset_here: bool,
+    /// Bytes that may be sent; below 0 after the peer made windows smaller.
+    pub window: i64,
+    /// Bytes that the peer may send.
+    pub remote_window: u32,
+    /// Bytes that were consumed, and of which the peer was not told yet.
+    pub consumed: u32,
+    /// Bytes of the body that are still to come, if its length was announced.
+    pub content_left: Option<u64>,
+    /// `None` once it is released.
+    pub carried: Option<S>,
+}
+
+/// What is known of a stream that the peer named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    At(StreamKey),
+    /// It ended in both directions, or the peer reset it.
+    Ended,
+    /// This side reset it: frames may have been under way.
+    ResetHere,
+    /// It is older than what is remembered, or was never opened and now cannot be.
+    Passed,
+    Idle,
+}
+
+#[derive(Debug)]
+pub struct Streams<S> {
+    slots: Vec<Option<Stream<S>>>,
+    free: Vec<u32>,
+    /// Numbers and keys, in the order of the numbers.
+    by_id: Vec<(u32, u32)>,
+    /// The highest number of a stream that the peer opened.
+    pub last: u32,
+    /// Streams that ended last, and whether this side reset them.
+    ended: VecDeque<(u32, bool)>,
+    /// The slot at which those that want room are asked next.
+    turn: u32,
+}
+
+impl<S> Streams<S> {
+    pub const fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_id: Vec::new(),
+            last: 0,
+            ended: VecDeque::new(),
+            turn: 0,
+        }
+    }
+
+    pub const fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub fn find(&self, id: u32) -> Known {
+        if let Ok(at) = self.by_id.binary_search_by_key(&id, |(id, _)| *id) {
+            return Known::At(StreamKey(self.by_id[at].1));
+        }
+        match self.ended.iter().find(|(ended, _)| *ended == id) {
+            Some((_, true)) => Known::ResetHere,
+            Some((_, false)) => Known::Ended,
+            None if id > self.last => Known::Idle,
+            None => Known::Passed,
+        }
+    }
+
+    /// Adds a stream with a higher number than all before.
+    pub fn add(&mut self, stream: Stream<S>) -> StreamKey {
+        debug_assert!(stream.id >= self.last, "the reader refuses lower numbers");
+        self.last = stream.id;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.by_id.push((stream.id, slot));
+        self.slots[slot as usize] = Some(stream);
+        StreamKey(slot)
+    }
+
+    pub fn get(&self, key: StreamKey) -> Option<&Stream<S>> {
+        self.slots.get(key.0 as usize)?.as_ref()
+    }
+
+    pub fn get_mut(&mut self, key: StreamKey) -> Option<&mut Stream<S>> {
+        self.slots.get_mut(key.0 as usize)?.as_mut()
+    }
+
+    /// Removes a stream and remembers how it ended.
+    pub fn remove(&mut self, key: StreamKey) {
+        let Some(stream) = self.slots.get_mut(key.0 as usize).and_then(Option::take) else { return };
+        if let Ok(at) = self.by_id.binary_search_by_key(&stream.id, |(id, _)| *id) {
+            self.by_id.remove(at);
+        }
+        self.free.push(key.0);
+        self.remember(stream.id, stream.is_reset_here);
+        if self.by_id.is_empty() && self.slots.capacity() > 16 {
+            (self.slots, self.free, self.by_id) = (Vec::new(), Vec::new(), Vec::new());
+        }
+    }
+
+    /// Remembers a stream that ended.
+    pub fn remember(&mut self, id: u32, is_reset_here: bool) {
+        if self.ended.len() >= ENDED_MAX {
+            self.ended.pop_front();
+        }
+        self.ended.push_back((id, is_reset_here));
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream<S>> {
+        self.slots.iter_mut().flatten()
+    }
+
+    pub fn carried(&self) -> impl Iterator<Item = (StreamKey, &S)> {
+        let streams = self.slots.iter().zip(0..);
+        streams.filter_map(|(slot, at)| Some((StreamKey(at), slot.as_ref()?.carried.as_ref()?)))
+    }
+
+    /// Gives room to the streams that want it, each time from another one on: what there is of a connection's window is not
+    /// always taken by the same.
+    pub fn give_room(&mut self, mut give: impl FnMut(StreamKey, &mut S)) {
+        let (len, turn) = (self.slots.len(), self.turn as usize);
+        if len == 0 {
+            return;
+        }
+        self.turn = self.turn.wrapping_add(1);
+        for at in 0..len {
+            let at = (turn % len + at) % len;
+            let Some(stream) = &mut self.slots[at] else { continue };
+            if stream.wants_room && stream.window > 0 {
+                stream.wants_room = false;
+                if let Some(carried) = &mut stream.carried {
+                    give(StreamKey(u32::try_from(at).unwrap_or(u32::MAX)), carried);
+                }
+            }
+        }
+    }
+
+    /// Bytes that the table uses.
+    pub fn bytes(&self) -> usize {
+        size_of::<Option<Stream<S>>>() * self.slots.capacity()
+            + size_of::<u32>() * self.free.capacity()
+            + size_of::<(u32, u32)>() * self.by_id.capacity()
+            + size_of::<(u32, bool)>() * self.ended.capacity()
+    }
+}
+
+impl<S> Stream<S> {
+    /// Both directions are over.
+    pub fn close(&mut self) {
+        (self.remote, self.local) = (Half::Done, Half::Done);
+        self.wants_room = false;
+    }
+
+    /// The code with which a stream ends that its user gave up.
+    pub const fn code_of_release(&self) -> Option<ErrorCode> {
+        match (self.local, self.remote) {
+            (Half::Open, _) if self.is_answered => Some(ErrorCode::InternalError),
+            (Half::Open, _) => Some(ErrorCode::Cancel),
+            // The rest of the request is of no use (RFC 9113, section 8.1).
+            (Half::Done, Half::Open) => Some(ErrorCode::NoError),
+            (Half::Done, Half::Done) => None,
+        }
+    }
+}
