@@ -28,7 +28,7 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 75] = [
+pub(crate) static ROWS: [Row; 76] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -222,6 +222,18 @@ pub(crate) static ROWS: [Row; 75] = [
             Ok(())
         }),
         show: |config| Shown::Number(config.server.max_connections_per_address.unwrap_or(0)),
+    },
+    Row {
+        name: "http2-max-streams",
+        value: "N",
+        help: "streams of a connection of HTTP/2 at once",
+        standard: Standard::Text("100"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.server().http2_max_streams = value::whole(text, 1..=1_000)?;
+            Ok(())
+        }),
+        show: |config| Shown::Number(config.server.http2_max_streams),
     },
     Row {
         name: "head-timeout",

@@ -1,14 +1,17 @@
-//! Response heads and chunks, appended to a buffer.
+//! Response heads, appended to a buffer in the form of a wire.
 //!
 //! Owns the exact bytes: header order and values as recorded from kube-apiserver (recordings 03, 15, 18, 19). It never
 //! reads the clock or draws the audit id, and it never writes to a socket.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
 use super::request::RequestHead;
 use super::status::{Layout, Status};
+use crate::wire::http2::hpack;
+
 /// Tells a waiting client to send its body (RFC 9110, section 15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// The media type of objects, lists, Status and watch streams.
@@ -117,50 +120,63 @@ impl<'a> ResponseHead<'a> {
         }
     }
 
-    /// Appends the head and the empty line after it.
+    /// Appends the head and the empty line after it, for HTTP/1.1.
     pub fn push_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"HTTP/1.1 ");
         push_decimal(out, u64::from(self.code));
         out.push(b' ');
         out.extend_from_slice(reason_phrase(self.code).as_bytes());
         out.extend_from_slice(b"\r\n");
-        push_header_if(out, "Allow", self.allow);
-        let mut id = Uuid::encode_buffer();
-        push_header(out, "Audit-Id", self.audit_id.hyphenated().encode_lower(&mut id));
-        push_header(
-            out,
-            "Cache-Control",
-            match self.caching {
-                Caching::Private => "no-cache, private",
-                Caching::Public => "public",
-            },
-        );
-        push_header_if(out, "Content-Encoding", self.content_encoding);
-        if self.has_content() {
-            push_header(out, "Content-Type", self.content_type);
-        }
-        push_header_if(out, "Etag", self.etag);
-        if let Some(seconds) = self.retry_after_seconds {
-            push_number_header(out, "Retry-After", u64::from(seconds));
-        }
-        push_header_if(out, "Sec-WebSocket-Version", self.websocket_version);
-        push_header_if(out, "Served-From", self.served_from);
-        push_header_if(out, "Vary", self.vary);
-        if self.nosniff {
-            push_header(out, "X-Content-Type-Options", "nosniff");
-        }
-        push_header(out, "Date", &http_date(self.now));
+        self.each_field(|name, value| push_header(out, name, value));
         if self.close || self.framing == Framing::UntilClose {
             push_header(out, "Connection", "close");
         }
-        if self.has_content() {
-            match self.framing {
-                Framing::Length(length) => push_number_header(out, "Content-Length", length),
-                Framing::Chunked => push_header(out, "Transfer-Encoding", "chunked"),
-                Framing::UntilClose => {}
-            }
+        match self.framing {
+            _ if !self.has_content() => {}
+            Framing::Length(length) => push_number_header(out, "Content-Length", length),
+            Framing::Chunked => push_header(out, "Transfer-Encoding", "chunked"),
+            Framing::UntilClose => {}
         }
         out.extend_from_slice(b"\r\n");
+    }
+
+    /// Appends the field block of HTTP/2 that means the same. There a stream's end is no field, nor is the connection's.
+    pub fn push_block(&self, out: &mut Vec<u8>) {
+        hpack::push_status(out, self.code);
+        self.each_field(|name, value| {
+            hpack::push_field(out, name.to_ascii_lowercase().as_bytes(), &clean(value))
+        });
+        if let (Framing::Length(length), true) = (self.framing, self.has_content()) {
+            let mut digits = Vec::new();
+            push_decimal(&mut digits, length);
+            hpack::push_field(out, b"content-length", &digits);
+        }
+    }
+
+    /// The headers that do not depend on the wire, in the order in which they are sent.
+    fn each_field(&self, mut put: impl FnMut(&str, &str)) {
+        let mut put_if = |name, value: Option<&str>| {
+            if let Some(value) = value {
+                put(name, value);
+            }
+        };
+        put_if("Allow", self.allow);
+        let mut id = Uuid::encode_buffer();
+        put_if("Audit-Id", Some(self.audit_id.hyphenated().encode_lower(&mut id)));
+        let caching = match self.caching {
+            Caching::Private => "no-cache, private",
+            Caching::Public => "public",
+        };
+        put_if("Cache-Control", Some(caching));
+        put_if("Content-Encoding", self.content_encoding);
+        put_if("Content-Type", Some(self.content_type).filter(|_| self.has_content()));
+        put_if("Etag", self.etag);
+        put_if("Retry-After", self.retry_after_seconds.map(|seconds| seconds.to_string()).as_deref());
+        put_if("Sec-WebSocket-Version", self.websocket_version);
+        put_if("Served-From", self.served_from);
+        put_if("Vary", self.vary);
+        put_if("X-Content-Type-Options", self.nosniff.then_some("nosniff"));
+        put_if("Date", Some(&http_date(self.now)));
     }
 
     /// The same for a body of so many bytes, and whether they must follow. The connection is closed when the head or the request
@@ -258,18 +274,20 @@ fn http_date(now: SystemTime) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + since)
 }
 
-fn push_header_if(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
-    if let Some(value) = value {
-        push_header(out, name, value);
-    }
-}
-
-/// A header line. Control characters become spaces: no value can begin another line.
+/// A header line. No value can begin another line.
 fn push_header(out: &mut Vec<u8>, name: &str, value: &str) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
-    out.extend(value.bytes().map(|b| if b.is_ascii_control() { b' ' } else { b }));
+    out.extend_from_slice(&clean(value));
     out.extend_from_slice(b"\r\n");
+}
+
+/// A value with spaces for control characters.
+fn clean(value: &str) -> Cow<'_, [u8]> {
+    if !value.bytes().any(|byte| byte.is_ascii_control()) {
+        return Cow::Borrowed(value.as_bytes());
+    }
+    value.bytes().map(|byte| if byte.is_ascii_control() { b' ' } else { byte }).collect()
 }
 
 fn push_number_header(out: &mut Vec<u8>, name: &str, value: u64) {

@@ -77,6 +77,12 @@ impl Handshake {
         }
         out.extend_from_slice(b"\r\n\r\n");
     }
+
+    /// The agreed subprotocol, if there is one.
+    #[must_use]
+    pub const fn protocol(&self) -> Option<&'static str> {
+        self.protocol
+    }
 }
 
 /// Why a request does not become a WebSocket. The client's fault, or that of a proxy in between.

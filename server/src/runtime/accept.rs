@@ -18,7 +18,7 @@ use rustix::net::sockopt::{
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 use uuid::Uuid;
 
-use super::exchange::Permit;
+use super::client::Permit;
 use super::http1::connection::{serve, tune};
 use super::listener::ListenerKind;
 use super::options::Options;
@@ -179,6 +179,19 @@ pub(super) fn start(local: &Rc<Local>, connection: impl Future<Output = ()> + 's
             crate::log::error("a request panicked; its connection was closed");
         }
         counter.handle().tally.closed();
+    })
+    .detach();
+}
+
+/// Starts the task of a request that has a stream of its own. A panic ends that stream only.
+pub(super) fn start_request(local: &Rc<Local>, request: impl Future<Output = ()> + 'static) {
+    let task = AssertUnwindSafe(request).catch_unwind();
+    let counter = Rc::clone(local);
+    glommio::spawn_local(async move {
+        if task.await.is_err() {
+            counter.shared.panics.fetch_add(1, Ordering::Relaxed);
+            crate::log::error("a request panicked; its stream was reset");
+        }
     })
     .detach();
 }

@@ -11,10 +11,11 @@ use glommio::timer::sleep;
 use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
 use revcast_engine::Turn;
 
-use super::accept::{accept, start};
+use super::accept::{accept, start, start_request};
 use super::conn::Link;
 use super::delegation::follow;
 use super::http1::connection::go_on;
+use super::http2;
 use super::listener::{ListenerKind, Listening};
 use super::options::SendMode;
 use super::run_error::RunError;
@@ -123,13 +124,16 @@ async fn drive(local: &Rc<Local>) {
     let mut closing_since = None;
     loop {
         local.absorb();
-        let (turn, released) = {
+        let (turn, released, requests) = {
             let mut core = local.core.borrow_mut();
-            (core.turn(local.now()), core.take_released())
+            (core.turn(local.now()), core.take_released(), core.conns().take_requests())
         };
         // Only after the borrow: a task that is started runs at once, and may borrow the shard itself.
         for link in released {
             resume(local, link);
+        }
+        for request in requests {
+            start_request(local, http2::serve(Rc::clone(local), request));
         }
         local.core.borrow_mut().publish(turn);
         local.handle().heartbeat.fetch_add(1, Ordering::Relaxed);

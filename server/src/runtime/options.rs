@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::wire::http2::Limits;
+
 /// Options of listeners, shards, connections and watches. Parsed once; all threads share it.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -42,6 +44,8 @@ pub struct Options {
     pub max_connections: Option<usize>,
     /// The limit on connections of one address; `None`: no limit.
     pub max_connections_per_address: Option<usize>,
+    /// The limit on streams of one connection of HTTP/2 at once: 1 to 1,000.
+    pub http2_max_streams: usize,
     /// The time from the start of a connection, or the first byte of a head, to the head's end: 1 s to 1 h.
     pub head_timeout: Duration,
     /// The time between two requests of a connection: 1 s to 1 h.
@@ -72,9 +76,31 @@ impl Options {
             max_watchers_per_user: None,
             max_connections: None,
             max_connections_per_address: None,
+            http2_max_streams: 0,
             head_timeout: Duration::ZERO,
             idle_timeout: Duration::ZERO,
             request_timeout: Duration::ZERO,
+        }
+    }
+}
+
+/// Bytes of the fields of a request over HTTP/2, each with 32 more: what a head of HTTP/1.1 may have, and the 32 of each field.
+const HTTP2_LIST_BYTES: u32 = 48 << 10;
+/// The dynamic table of a client: what it takes for granted (RFC 9113, section 6.5.2).
+const HTTP2_TABLE_BYTES: u32 = 4 << 10;
+/// As kube-apiserver's.
+const HTTP2_STREAM_WINDOW: u32 = 256 << 10;
+const HTTP2_CONNECTION_WINDOW: u32 = 1 << 20;
+
+impl Options {
+    /// What connections of HTTP/2 may do.
+    pub(super) fn http2_limits(&self) -> Limits {
+        Limits {
+            streams: u32::try_from(self.http2_max_streams).unwrap_or(u32::MAX),
+            list_bytes: HTTP2_LIST_BYTES,
+            table_bytes: HTTP2_TABLE_BYTES,
+            stream_window: HTTP2_STREAM_WINDOW,
+            connection_window: HTTP2_CONNECTION_WINDOW,
         }
     }
 }

@@ -13,8 +13,10 @@ pub use current::{Current, Reloader};
 pub use files::{Fault, Files, Which};
 pub use terms::Terms;
 
-/// The only protocol above TLS (RFC 7301). A client that offers others, and not this one, is refused.
-pub const PROTOCOL: &[u8] = b"http/1.1";
+/// HTTP/2 over TLS (RFC 9113, section 3.2).
+pub const HTTP2: &[u8] = b"h2";
+/// The protocols above TLS (RFC 7301), the one that is preferred first. A client that offers others, and none of these, is refused.
+pub const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
 
 #[cfg(test)]
 pub(crate) mod tests;

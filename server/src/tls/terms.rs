@@ -11,7 +11,7 @@ use rustls::server::{NoServerSessionStorage, ParsedCertificate};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{Error, InconsistentKeys, ServerConfig};
 
-use super::PROTOCOL;
+use super::PROTOCOLS;
 use super::authorities::{ClusterAuthorities, Signers, Verifiers, verify};
 use super::files::{Contents, Fault, Which};
 
@@ -74,7 +74,7 @@ impl Terms {
             None => config.with_no_client_auth(),
         };
         let mut config = config.with_cert_resolver(Arc::clone(&key) as Arc<_>);
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
         config.ticketer = Ticketer::new().map_err(odd)?;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(Self { config: Arc::new(config), key, file, verifiers, leaf, authorities })

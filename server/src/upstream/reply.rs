@@ -1,24 +1,19 @@
 //! The head of a reply of the upstream: what of it goes to the client.
 
-use http::header::{CONNECTION, CONTENT_LENGTH, UPGRADE, VIA};
+use http::header::{CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, UPGRADE, VIA};
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::request::{VIA_SELF, remove_hop_by_hop};
 use crate::http::response::Framing;
 use crate::wire::http1::{LAST_CHUNK, push_chunk};
+use crate::wire::http2::hpack;
 
-/// Appends the head of a reply, framed as `framing`. `close`: the connection ends after it.
+/// Appends the head of a reply, framed as `framing`, for HTTP/1.1. `close`: the connection ends after it.
 pub fn push_head(out: &mut Vec<u8>, parts: &Parts, framing: Framing, close: bool) {
-    let mut headers = parts.headers.clone();
-    let protocol = headers.get(UPGRADE).cloned().filter(|_| parts.status == StatusCode::SWITCHING_PROTOCOLS);
-    remove_hop_by_hop(&mut headers);
-    headers.append(VIA, HeaderValue::from_static(VIA_SELF));
-    let has_body = !matches!(parts.status.as_u16(), 204 | 304) && protocol.is_none();
-    // A 204 has none either (RFC 9110, section 8.6).
-    if (has_body && framing != Framing::UntilClose) || parts.status == StatusCode::NO_CONTENT {
-        headers.remove(CONTENT_LENGTH);
-    }
+    let protocol =
+        parts.headers.get(UPGRADE).filter(|_| parts.status == StatusCode::SWITCHING_PROTOCOLS).cloned();
+    let (headers, length) = fields(parts, framing);
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(parts.status.as_str().as_bytes());
     out.push(b' ');
@@ -32,15 +27,52 @@ pub fn push_head(out: &mut Vec<u8>, parts: &Parts, framing: Framing, close: bool
         if close {
             push(out, &CONNECTION, b"close");
         }
-        match framing {
-            Framing::Length(length) if has_body => {
-                push(out, &CONTENT_LENGTH, length.to_string().as_bytes());
-            }
-            Framing::Chunked if has_body => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-            Framing::Length(_) | Framing::Chunked | Framing::UntilClose => {}
+        if let Some(length) = length {
+            push(out, &CONTENT_LENGTH, length.to_string().as_bytes());
+        } else if framing == Framing::Chunked && has_body(parts) {
+            out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
         }
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the field block of HTTP/2 that means the same. An upgrade that was agreed on is a success there (RFC 8441).
+pub fn push_block(out: &mut Vec<u8>, parts: &Parts, framing: Framing) {
+    let is_upgrade = parts.status == StatusCode::SWITCHING_PROTOCOLS;
+    hpack::push_status(out, if is_upgrade { 200 } else { parts.status.as_u16() });
+    let (mut headers, length) = fields(parts, framing);
+    if is_upgrade {
+        headers.remove(SEC_WEBSOCKET_ACCEPT);
+    }
+    push_trailers(out, &headers);
+    if let Some(length) = length {
+        hpack::push_field(out, b"content-length", length.to_string().as_bytes());
+    }
+}
+
+/// Appends a field block of HTTP/2 without a status.
+pub fn push_trailers(out: &mut Vec<u8>, headers: &HeaderMap) {
+    for (name, value) in headers {
+        hpack::push_field(out, name.as_str().as_bytes(), value.as_bytes());
+    }
+}
+
+fn has_body(parts: &Parts) -> bool {
+    !matches!(parts.status.as_u16(), 101 | 204 | 304)
+}
+
+/// The headers of a reply that do not depend on the wire, and the length of its body if that is to be said.
+fn fields(parts: &Parts, framing: Framing) -> (HeaderMap, Option<u64>) {
+    let mut headers = parts.headers.clone();
+    remove_hop_by_hop(&mut headers);
+    headers.append(VIA, HeaderValue::from_static(VIA_SELF));
+    let has_body = has_body(parts);
+    // A 204 has none either (RFC 9110, section 8.6).
+    if (has_body && framing != Framing::UntilClose) || parts.status == StatusCode::NO_CONTENT {
+        headers.remove(CONTENT_LENGTH);
+    }
+    let length = if let Framing::Length(length) = framing { Some(length).filter(|_| has_body) } else { None };
+    (headers, length)
 }
 
 /// Appends a piece of a body.

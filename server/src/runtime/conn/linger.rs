@@ -26,6 +26,8 @@ pub(super) struct Linger {
     deadline: Tick,
     /// Bytes that the peer may still send.
     readable: usize,
+    /// Whether its last stream is counted until it is closed.
+    is_counted: bool,
 }
 
 /// The connections that linger.
@@ -95,13 +97,13 @@ impl Conn {
 }
 
 impl Conns {
-    /// Starts to linger on a connection whose streams have ended.
-    pub(super) fn linger(&mut self, owner: Owner, now: Tick) {
+    /// Starts to linger on a connection whose streams have ended. `is_counted`: the last of them counts until it is closed.
+    pub(super) fn linger(&mut self, owner: Owner, now: Tick, is_counted: bool) {
         let Self { slots, polls, lingering, .. } = self;
         let Some(conn) = &mut slots[owner.slot as usize].conn else { return };
         conn.forget_polls(owner, polls);
         let rare = conn.rare();
-        rare.linger = Some(Linger { deadline: now.plus(DRAIN_GRACE), readable: LINGER_BYTES });
+        rare.linger = Some(Linger { deadline: now.plus(DRAIN_GRACE), readable: LINGER_BYTES, is_counted });
         if let Some(mut session) = rare.tls.take() {
             session.close(rare.unsent.tail());
         }
@@ -141,8 +143,8 @@ impl Conns {
     fn after(&mut self, owner: Owner, next: Next) {
         match next {
             Next::Goes => {
-                // Its last stream is counted until here.
-                self.gone += 1;
+                let linger = self.at(owner).and_then(|conn| conn.rare.as_ref()?.linger.as_ref());
+                self.gone += usize::from(linger.is_some_and(|linger| linger.is_counted));
                 self.close(owner);
             }
             Next::Stays => {

@@ -1,6 +1,6 @@
 //! Connections that carry watches: each owns its descriptor, its TLS session and its streams.
 //!
-//! One table per shard. The output of a turn takes one of two paths. A stream that is alone on its connection, and whose wire
+//! One table per shard. A connection of HTTP/1.1 carries one stream, one of HTTP/2 many ([`http2`]). The output of a turn takes one of two paths. A stream that is alone on its connection, and whose wire
 //! form is the engine's own, is offered the shared bytes directly; the engine remembers what the kernel did not take. All other
 //! bytes (compressed, encrypted, of several streams, of ends and heartbeats) are collected in the [`Outbox`] and passed to the
 //! kernel once per connection at the end of the turn; what the kernel does not take then is kept by the connection, which
@@ -8,10 +8,12 @@
 //!
 //! Never decides what a watch is sent, and does not know requests.
 
+mod http2;
 mod linger;
 mod outbox;
 #[cfg(test)]
 mod over_tls;
+mod request_stream;
 mod send;
 mod table;
 #[cfg(test)]
@@ -19,6 +21,7 @@ mod tests;
 pub(super) mod tls;
 mod unsent;
 
+use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 
 use revcast_engine::WatcherId;
@@ -27,7 +30,11 @@ use revcast_engine::tick::Tick;
 use super::admission::CountGuard;
 use super::sys::polls::Readiness;
 use crate::wire::coding::Coding;
+use crate::wire::http2::StreamKey;
+use http2::Http2;
+pub(super) use http2::{Frames, NewRequest, Put};
 use linger::Linger;
+pub(super) use request_stream::{Piece, RequestStream};
 pub(super) use send::Offer;
 pub(super) use table::{ConnEvent, Conns};
 use tls::TlsSession;
@@ -60,63 +67,45 @@ struct Stream {
     coding: Coding,
 }
 
-/// The streams of one connection: usually one.
+/// What a connection carries.
 #[derive(Debug)]
 enum Streams {
+    /// Nothing any more.
+    None,
+    /// A watch.
     One(Stream),
-    Several(Vec<Stream>),
+    Http2(Box<Http2>),
 }
 
-impl Streams {
-    const NONE: Self = Self::Several(Vec::new());
+/// Where a watch's stream is: a connection's slot, and the stream's place in the connection if there are several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The slot, and one.
+    conn: NonZeroU32,
+    stream: u32,
+}
 
-    fn as_slice(&self) -> &[Stream] {
-        match self {
-            Self::One(stream) => std::slice::from_ref(stream),
-            Self::Several(streams) => streams,
-        }
+impl Place {
+    const ONLY: u32 = u32::MAX;
+
+    /// Of the only stream of a connection.
+    pub(super) const fn alone(conn: u32) -> Self {
+        Self { conn: NonZeroU32::MIN.saturating_add(conn), stream: Self::ONLY }
     }
 
-    fn as_mut_slice(&mut self) -> &mut [Stream] {
-        match self {
-            Self::One(stream) => std::slice::from_mut(stream),
-            Self::Several(streams) => streams,
-        }
+    pub(super) const fn among(conn: u32, key: StreamKey) -> Self {
+        Self { stream: key.index(), ..Self::alone(conn) }
+    }
+
+    /// The connection's slot.
+    #[inline]
+    pub(super) const fn conn(self) -> u32 {
+        self.conn.get() - 1
     }
 
     #[inline]
-    fn find(&mut self, id: WatcherId) -> Option<&mut Stream> {
-        self.as_mut_slice().iter_mut().find(|stream| stream.id == id)
-    }
-
-    fn push(&mut self, stream: Stream) {
-        *self = match std::mem::replace(self, Self::NONE) {
-            Self::Several(streams) if streams.is_empty() => Self::One(stream),
-            Self::Several(mut streams) => {
-                streams.push(stream);
-                Self::Several(streams)
-            }
-            Self::One(first) => Self::Several(vec![first, stream]),
-        };
-    }
-
-    fn remove(&mut self, id: WatcherId) -> Option<Stream> {
-        match std::mem::replace(self, Self::NONE) {
-            Self::One(stream) if stream.id == id => Some(stream),
-            Self::One(stream) => {
-                *self = Self::One(stream);
-                None
-            }
-            Self::Several(mut streams) => {
-                let at = streams.iter().position(|stream| stream.id == id);
-                let removed = at.map(|at| streams.swap_remove(at));
-                *self = match streams.len() {
-                    1 => streams.pop().map_or(Self::NONE, Self::One),
-                    _ => Self::Several(streams),
-                };
-                removed
-            }
-        }
+    const fn key(self) -> Option<StreamKey> {
+        if self.stream == Self::ONLY { None } else { Some(StreamKey::at(self.stream)) }
     }
 }
 
@@ -172,7 +161,7 @@ impl Conn {
         let rare = Rare { tls, unsent, unread, read_at: Tick::ZERO, permit, linger: None };
         Self {
             fd: socket,
-            streams: Streams::NONE,
+            streams: Streams::None,
             keep_alive,
             polled_to_read: None,
             polled_to_write: false,
@@ -222,9 +211,11 @@ impl Conn {
 
     /// Whether what the client sends is read; otherwise only a hang-up is polled for.
     fn is_read(&self) -> bool {
-        let Some(rare) = &self.rare else { return self.is_read_by_stream() };
+        let is_http2 = matches!(self.streams, Streams::Http2(_));
+        let Some(rare) = &self.rare else { return is_http2 || self.is_read_by_stream() };
         rare.linger.is_some()
             || self.is_read_by_stream()
+            || is_http2
             || (rare.tls.is_some() && rare.unread.len() < UNREAD_BYTES_MAX)
     }
 

@@ -14,6 +14,8 @@ const KEPT_BYTES: usize = 4 << 20;
 struct Piece {
     conn: u32,
     bytes: Range<usize>,
+    /// Whether they are among the bytes that were encrypted at last.
+    is_sealed: bool,
 }
 
 /// Bytes of many connections, in the order in which they were put.
@@ -24,6 +26,9 @@ pub(super) struct Outbox {
     room: Vec<u8>,
     end: usize,
     pieces: Vec<Piece>,
+    /// Pieces that were encrypted as a whole; the first `sealed_end` bytes are in use.
+    sealed: Vec<u8>,
+    sealed_end: usize,
     /// Whether some connection has more than one piece.
     is_scattered: bool,
 }
@@ -40,7 +45,7 @@ impl Outbox {
 
     /// The capacity of its buffers in bytes.
     pub(super) const fn capacity(&self) -> usize {
-        self.room.capacity() + size_of::<Piece>() * self.pieces.capacity()
+        self.room.capacity() + self.sealed.capacity() + size_of::<Piece>() * self.pieces.capacity()
     }
 
     /// Adds bytes of a connection; `again`: it has some here already. With a session they are encrypted.
@@ -63,15 +68,28 @@ impl Outbox {
                 end
             }
         };
-        self.end = end;
+        self.add(conn, end, again);
+        Ok(())
+    }
+
+    /// Adds plain bytes that `push` appends.
+    pub(super) fn put_with<T>(&mut self, conn: u32, again: bool, push: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        self.room.truncate(self.end);
+        let pushed = push(&mut self.room);
+        self.add(conn, self.room.len(), again);
+        pushed
+    }
+
+    /// The bytes up to `end` are the connection's.
+    fn add(&mut self, conn: u32, end: usize, again: bool) {
+        let start = std::mem::replace(&mut self.end, end);
         match self.pieces.last_mut() {
             Some(last) if last.conn == conn => last.bytes.end = end,
             _ => {
                 self.is_scattered |= again;
-                self.pieces.push(Piece { conn, bytes: start..end });
+                self.pieces.push(Piece { conn, bytes: start..end, is_sealed: false });
             }
         }
-        Ok(())
     }
 
     /// Joins the pieces of each connection into one.
@@ -88,10 +106,19 @@ impl Outbox {
             bytes.extend_from_slice(&self.room[piece.bytes]);
             match gathered.last_mut() {
                 Some(last) if last.conn == piece.conn => last.bytes.end = bytes.len(),
-                _ => gathered.push(Piece { conn: piece.conn, bytes: start..bytes.len() }),
+                _ => gathered.push(Piece { conn: piece.conn, bytes: start..bytes.len(), is_sealed: false }),
             }
         }
         (self.end, self.room, self.pieces) = (bytes.len(), bytes, gathered);
+    }
+
+    /// Encrypts a piece, after everything is gathered.
+    pub(super) fn seal(&mut self, at: usize, session: &mut Session) -> Result<(), Broken> {
+        let piece = &mut self.pieces[at];
+        let start = self.sealed_end;
+        self.sealed_end = session.seal_at(&self.room[piece.bytes.clone()], &mut self.sealed, start)?;
+        (piece.bytes, piece.is_sealed) = (start..self.sealed_end, true);
+        Ok(())
     }
 
     /// How many pieces there are.
@@ -101,16 +128,19 @@ impl Outbox {
 
     /// The connection of a piece, and its bytes.
     pub(super) fn piece(&self, at: usize) -> (u32, &[u8]) {
-        let Piece { conn, bytes } = &self.pieces[at];
-        (*conn, &self.room[bytes.clone()])
+        let Piece { conn, bytes, is_sealed } = &self.pieces[at];
+        let room = if *is_sealed { &self.sealed } else { &self.room };
+        (*conn, &room[bytes.clone()])
     }
 
     /// Everything was passed on.
     pub(super) fn clear(&mut self) {
         self.pieces.clear();
-        self.end = 0;
-        if self.room.capacity() > KEPT_BYTES {
-            self.room = Vec::new();
+        (self.end, self.sealed_end) = (0, 0);
+        for room in [&mut self.room, &mut self.sealed] {
+            if room.capacity() > KEPT_BYTES {
+                *room = Vec::new();
+            }
         }
     }
 }

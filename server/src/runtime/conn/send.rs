@@ -8,7 +8,8 @@ use rustix::io::Errno;
 
 use super::table::Slot;
 use super::unsent::{is_full, send_now};
-use super::{Conn, Conns, Streams};
+use super::{Conn, Conns, Place, Streams};
+use crate::runtime::sys::polls::Owner;
 use crate::runtime::sys::sends::Sends;
 
 /// Collected bytes beyond this are passed to the kernel before the end of the turn.
@@ -23,7 +24,7 @@ pub(in crate::runtime) enum Offer<'a> {
 
 impl Offer<'_> {
     /// Whether these bytes are the whole offer. If not, the engine offers the rest when the connection is writable.
-    fn is_all(&self, taken: usize) -> bool {
+    pub(super) fn is_all(&self, taken: usize) -> bool {
         match self {
             Self::Messages(run) => taken == run.bytes().len(),
             Self::Heartbeat => true,
@@ -37,7 +38,7 @@ impl Offer<'_> {
             // What the kernel does not take of these is copied, so they are limited to a page.
             (Self::Messages(run), _) => &run.bytes()[..run.page(PAGE_BYTES)],
             (Self::Heartbeat, Streams::One(stream)) => stream.coding.heartbeat(),
-            (Self::Heartbeat, Streams::Several(_)) => b"",
+            (Self::Heartbeat, Streams::None | Streams::Http2(_)) => b"",
         }
     }
 }
@@ -49,10 +50,14 @@ impl Conns {
     }
 
     /// Offers something to a stream.
-    pub(in crate::runtime) fn offer(&mut self, slot: u32, to: WatcherId, what: Offer<'_>) -> Sent {
-        let Some(conn) = carrier(&mut self.slots, slot, to) else { return Sent::Gone };
+    pub(in crate::runtime) fn offer(&mut self, place: Place, to: WatcherId, what: Offer<'_>) -> Sent {
+        let slot = place.conn();
+        let Some(conn) = carrier(&mut self.slots, place, to) else { return Sent::Gone };
+        if let Some(key) = place.key() {
+            return self.collect_frames(self.owner(slot), key, what);
+        }
         if !conn.is_direct() {
-            return self.collect(slot, to, what);
+            return self.collect(slot, what);
         }
         let bytes = what.verbatim(conn);
         match send_now(&conn.fd, bytes) {
@@ -61,18 +66,18 @@ impl Conns {
         }
     }
 
-    /// Offers the same to several streams, with one system call for those whose wire form it is. `slot_of` returns the
-    /// connection that carries a stream.
+    /// Offers the same to several streams, with one system call for those whose wire form it is. `place_of` returns where a
+    /// watch's stream is.
     pub(in crate::runtime) fn offer_each(
         &mut self,
         to: &[WatcherId],
         what: Offer<'_>,
-        slot_of: impl Fn(WatcherId) -> Option<u32>,
+        place_of: impl Fn(WatcherId) -> Option<Place>,
         answers: &mut Vec<Sent>,
     ) {
         self.begin();
         let Some(mut sends) = self.sends.take_if(|_| to.len() > 1) else {
-            let one = |&id| slot_of(id).map_or(Sent::Gone, |slot| self.offer(slot, id, what));
+            let one = |&id| place_of(id).map_or(Sent::Gone, |place| self.offer(place, id, what));
             return answers.extend(to.iter().map(one));
         };
         let (mut fds, mut places) = std::mem::take(&mut self.batch);
@@ -81,21 +86,21 @@ impl Conns {
         // Chunks only, so the bytes are the same for all.
         let mut verbatim: &[u8] = b"";
         for &id in to {
-            let Some(slot) = slot_of(id) else {
+            let Some(place) = place_of(id) else {
                 answers.push(Sent::Gone);
                 continue;
             };
-            match carrier(&mut self.slots, slot, id)
+            match carrier(&mut self.slots, place, id)
                 .filter(|conn| conn.is_direct() && conn.rests_within_messages())
             {
                 Some(conn) => {
                     fds.push(conn.fd.as_raw_fd());
                     verbatim = what.verbatim(conn);
-                    places.push((answers.len(), slot));
+                    places.push((answers.len(), place.conn()));
                     // Replaced when the outcome is known.
                     answers.push(Sent::Took(0));
                 }
-                None => answers.push(self.offer(slot, id, what)),
+                None => answers.push(self.offer(place, id, what)),
             }
         }
         let first = answers.len() - to.len();
@@ -106,7 +111,7 @@ impl Conns {
                 Some(Some(taken)) => self.took(slot, taken, verbatim, what),
                 Some(None) => Sent::Gone,
                 // The ring failed before.
-                None => self.offer(slot, to[place - first], what),
+                None => self.offer(Place::alone(slot), to[place - first], what),
             };
         }
         self.keep(sends, result);
@@ -114,10 +119,15 @@ impl Conns {
     }
 
     /// Ends a stream that is between two messages: the end of its wire form is sent after everything else.
-    pub(in crate::runtime) fn end(&mut self, slot: u32, to: WatcherId) -> Sent {
+    pub(in crate::runtime) fn end(&mut self, place: Place, to: WatcherId) -> Sent {
+        let slot = place.conn();
+        if let Some(key) = place.key() {
+            let is_there = carrier(&mut self.slots, place, to).is_some();
+            return if is_there { self.end_frames(self.owner(slot), key) } else { Sent::Gone };
+        }
         let Self { slots, outbox, .. } = self;
-        let Some(conn) = carrier(slots, slot, to) else { return Sent::Gone };
-        let Some(stream) = conn.streams.find(to) else { return Sent::Gone };
+        let Some(conn) = carrier(slots, place, to) else { return Sent::Gone };
+        let Streams::One(stream) = &mut conn.streams else { return Sent::Gone };
         let mut last = Vec::new();
         stream.coding.push_end(&mut last);
         let done = if conn.is_full() {
@@ -136,16 +146,24 @@ impl Conns {
             return;
         }
         self.outbox.gather();
-        let outbox = std::mem::take(&mut self.outbox);
+        let mut outbox = std::mem::take(&mut self.outbox);
         let (mut fds, mut places) = std::mem::take(&mut self.batch);
         fds.clear();
         places.clear();
         for at in 0..outbox.pieces() {
             let slot = outbox.piece(at).0;
-            if let Some(conn) = &self.slots[slot as usize].conn {
-                fds.push(conn.fd.as_raw_fd());
-                places.push((at, slot));
+            let Some(conn) = &mut self.slots[slot as usize].conn else { continue };
+            // Frames of all streams go into the same records.
+            if let (Streams::Http2(_), Some(rare)) = (&conn.streams, &mut conn.rare)
+                && let Some(session) = &mut rare.tls
+                && outbox.seal(at, session).is_err()
+            {
+                conn.is_broken = true;
+                self.broken.push(Owner { slot, generation: self.slots[slot as usize].generation });
+                continue;
             }
+            fds.push(conn.fd.as_raw_fd());
+            places.push((at, slot));
         }
         let mut sends = self.sends.take_if(|_| fds.len() > 1);
         let sent = sends.as_mut().map(|sends| sends.send(&fds, |at| outbox.piece(places[at].0).1));
@@ -178,7 +196,7 @@ impl Conns {
     }
 
     /// Produces the wire form of an offer, to be sent at the end of the turn.
-    fn collect(&mut self, slot: u32, to: WatcherId, what: Offer<'_>) -> Sent {
+    fn collect(&mut self, slot: u32, what: Offer<'_>) -> Sent {
         let owner = self.owner(slot);
         let Some(conn) = &mut self.slots[slot as usize].conn else { return Sent::Gone };
         if conn.is_full() {
@@ -186,7 +204,7 @@ impl Conns {
             return Sent::Took(0);
         }
         let Conn { streams, rare, is_queued, .. } = conn;
-        let Some(stream) = streams.find(to) else { return Sent::Gone };
+        let Streams::One(stream) = streams else { return Sent::Gone };
         let plain = match what {
             Offer::Messages(run) => {
                 debug_assert!(!run.is_begun(), "what was taken of a message was all of it");
@@ -204,10 +222,15 @@ impl Conns {
         if !what.is_all(taken) {
             conn.poll_to_write(owner, &mut self.polls);
         }
-        if self.outbox.len() > OUTBOX_BYTES_MAX {
+        if self.is_outbox_full() {
             self.flush();
         }
         Sent::Took(taken)
+    }
+
+    /// Whether as much is collected as is passed on at once.
+    pub(super) const fn is_outbox_full(&self) -> bool {
+        self.outbox.len() > OUTBOX_BYTES_MAX
     }
 
     /// The kernel took this many bytes of a direct send.
@@ -243,6 +266,9 @@ impl Conns {
         let Self { slots, polls, broken, .. } = self;
         let Some(conn) = &mut slots[slot as usize].conn else { return };
         conn.is_queued = false;
+        if let Streams::Http2(http2) = &mut conn.streams {
+            http2.was_passed_on();
+        }
         match taken {
             Some(taken) if taken == bytes.len() => {}
             Some(taken) => {
@@ -257,11 +283,16 @@ impl Conns {
     }
 }
 
-/// The connection in a slot, if it carries the stream.
+/// The connection of a stream, if that carries the watch.
 #[inline]
-fn carrier(slots: &mut [Slot], slot: u32, id: WatcherId) -> Option<&mut Conn> {
-    let conn = slots.get_mut(slot as usize)?.conn.as_mut()?;
-    if conn.is_broken || conn.streams.find(id).is_none() { None } else { Some(conn) }
+fn carrier(slots: &mut [Slot], place: Place, id: WatcherId) -> Option<&mut Conn> {
+    let conn = slots.get_mut(place.conn() as usize)?.conn.as_mut()?;
+    let carries = match &conn.streams {
+        Streams::None => false,
+        Streams::One(stream) => stream.id == id,
+        Streams::Http2(http2) => place.key().is_some_and(|key| http2.carries(key, id)),
+    };
+    if conn.is_broken || !carries { None } else { Some(conn) }
 }
 
 /// The meaning of the ring's outcome: bytes taken; `None`: the connection failed.

@@ -11,10 +11,11 @@ use rustix::net::sockopt::socket_error;
 use rustix::net::{RecvFlags, recv};
 use rustls::pki_types::CertificateDer;
 
+use super::http2::Http2Table;
 use super::linger::Lingering;
 use super::outbox::Outbox;
 use super::tls::State;
-use super::{Conn, Link, Stream, Streams};
+use super::{Conn, Link, Place, Stream, Streams};
 use crate::runtime::sys::polls::{GENERATION_BITS, Owner, Polls, Readiness};
 use crate::runtime::sys::sends::Sends;
 use crate::wire::coding::Coding;
@@ -43,7 +44,7 @@ pub(in crate::runtime) enum ConnEvent {
 /// A slot for a connection.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    generation: u32,
+    pub(super) generation: u32,
     pub(super) conn: Option<Conn>,
 }
 
@@ -58,6 +59,7 @@ pub(in crate::runtime) struct Conns {
     pub(super) outbox: Outbox,
     pub(super) compressor: gzip::Compressor,
     pub(super) lingering: Lingering,
+    pub(super) http2: Http2Table,
     /// Connections whose next read is due at a time, soonest first.
     resting: VecDeque<(Tick, Owner)>,
     /// Connections whose send failed, and whose streams are not informed yet.
@@ -83,6 +85,7 @@ impl Conns {
             outbox: Outbox::default(),
             compressor: gzip::Compressor::default(),
             lingering: Lingering::default(),
+            http2: Http2Table::default(),
             resting: VecDeque::new(),
             broken: Vec::new(),
             gone: 0,
@@ -103,11 +106,11 @@ impl Conns {
         slot
     }
 
-    /// Begins a stream on a connection.
+    /// Begins the stream of a connection.
     pub(in crate::runtime) fn attach(&mut self, slot: u32, id: WatcherId, coding: Coding) {
         let owner = self.owner(slot);
         let Some(conn) = &mut self.slots[slot as usize].conn else { return };
-        conn.streams.push(Stream { id, coding });
+        conn.streams = Streams::One(Stream { id, coding });
         // Bytes that came with the request may belong to the stream.
         if conn.is_read_by_stream() && conn.rare.as_ref().is_some_and(|rare| !rare.unread.is_empty()) {
             self.resting.push_front((Tick::ZERO, owner));
@@ -120,22 +123,25 @@ impl Conns {
     }
 
     /// Ends a stream. `clean`: everything for it was taken over. Returns the connection if it can carry another request; it is
-    /// not polled then. Otherwise it lingers or is closed, unless it has other streams.
+    /// not polled then. Otherwise one that carried nothing else lingers or is closed.
     pub(in crate::runtime) fn detach(
         &mut self,
-        slot: u32,
+        place: Place,
         id: WatcherId,
         clean: bool,
         now: Tick,
     ) -> Option<Link> {
-        let owner = self.owner(slot);
-        let conn = self.slots.get_mut(slot as usize)?.conn.as_mut()?;
-        debug_assert!(!conn.is_queued, "what a turn sends is handed on before its ends are taken");
-        let stream = conn.streams.remove(id)?;
-        if !conn.streams.as_slice().is_empty() {
-            self.gone += 1;
+        let owner = self.owner(place.conn());
+        if let Some(key) = place.key() {
+            self.detach_from(owner, key, id, clean, now);
             return None;
         }
+        let conn = self.slots.get_mut(place.conn() as usize)?.conn.as_mut()?;
+        debug_assert!(!conn.is_queued, "what a turn sends is handed on before its ends are taken");
+        if !matches!(&conn.streams, Streams::One(stream) if stream.id == id) {
+            return None;
+        }
+        let Streams::One(stream) = std::mem::replace(&mut conn.streams, Streams::None) else { return None };
         if !clean || conn.is_broken {
             self.gone += 1;
             self.close(owner);
@@ -145,21 +151,23 @@ impl Conns {
             self.gone += 1;
             return self.take(owner).map(Conn::into_link);
         }
-        self.linger(owner, now);
+        self.linger(owner, now, true);
         None
     }
 
-    /// Closes every connection that has a stream. Connections that linger stay.
+    /// Ends the streams of all watches. Connections that linger stay, and those that carry requests.
     pub(in crate::runtime) fn close_all(&mut self) {
         for slot in 0..self.slots.len() {
-            let streams = |conn: &Conn| conn.streams.as_slice().len();
-            let count = self.slots[slot].conn.as_ref().map_or(0, streams);
-            if count > 0 {
-                self.gone += count;
-                self.close(self.owner(u32::try_from(slot).expect("it is a slot")));
+            let owner = self.owner(u32::try_from(slot).expect("it is a slot"));
+            match self.slots[slot].conn.as_ref().map(|conn| &conn.streams) {
+                Some(Streams::One(_)) => {
+                    self.gone += 1;
+                    self.close(owner);
+                }
+                Some(Streams::Http2(_)) => self.gone += self.close_watches(owner),
+                Some(Streams::None) | None => {}
             }
         }
-        self.resting.clear();
     }
 
     /// How many streams have left since the last call, with their connections or from them.
@@ -175,6 +183,7 @@ impl Conns {
         while let Some(owner) = self.broken.pop() {
             self.lose(owner, &mut news);
         }
+        self.tell_lost(&mut news);
         let mut completions = std::mem::take(&mut self.completions);
         self.polls.reap(&mut completions);
         for (owner, what, good) in completions.drain(..) {
@@ -198,7 +207,7 @@ impl Conns {
                     reads += 1;
                     self.read(owner, now, &mut news);
                 }
-                Readiness::Writable => self.flush_unsent(owner, &mut news),
+                Readiness::Writable => self.flush_unsent(owner, now, &mut news),
             }
         }
         self.completions = completions;
@@ -210,6 +219,7 @@ impl Conns {
             self.resting.pop_front();
             self.read(owner, now, &mut news);
         }
+        self.tend_http2(now, &mut news);
         self.tend_lingering(now);
         self.news = news;
         self.news.drain(..)
@@ -221,13 +231,16 @@ impl Conns {
     }
 
     /// Bytes that the table uses.
-    pub(in crate::runtime) const fn bytes(&self) -> usize {
-        size_of::<Slot>() * self.slots.capacity() + self.outbox.capacity()
+    pub(in crate::runtime) fn bytes(&self) -> usize {
+        size_of::<Slot>() * self.slots.capacity() + self.outbox.capacity() + self.bytes_of_http2()
     }
 
     /// Whether there are events that were not handled yet.
     pub(in crate::runtime) fn has_events(&mut self) -> bool {
-        !self.broken.is_empty() || self.due() == Some(Tick::ZERO) || self.polls.has_completions()
+        !self.broken.is_empty()
+            || self.has_lost()
+            || self.due() == Some(Tick::ZERO)
+            || self.polls.has_completions()
     }
 
     /// When the next client is due for a read.
@@ -240,6 +253,12 @@ impl Conns {
         let conn = self.slots.get(slot as usize).and_then(|slot| slot.conn.as_ref());
         let tls = conn.and_then(|conn| conn.rare.as_ref()).and_then(|rare| rare.tls.as_ref());
         tls.map(|session| session.peer_certificates()).unwrap_or_default()
+    }
+
+    /// Whether a connection has TLS.
+    pub(in crate::runtime) fn has_tls(&self, slot: u32) -> bool {
+        let conn = self.slots.get(slot as usize).and_then(|slot| slot.conn.as_ref());
+        conn.and_then(|conn| conn.rare.as_ref()).is_some_and(|rare| rare.tls.is_some())
     }
 
     /// The owner id of a slot's connection.
@@ -268,23 +287,50 @@ impl Conns {
     }
 
     /// The peer disconnected or broke the protocol.
-    fn lose(&mut self, owner: Owner, news: &mut Vec<(WatcherId, ConnEvent)>) {
+    pub(super) fn lose(&mut self, owner: Owner, news: &mut Vec<(WatcherId, ConnEvent)>) {
         let Some(conn) = self.take(owner) else { return };
-        let stalled = matches!(socket_error(&conn.fd), Ok(Err(Errno::TIMEDOUT)));
-        for stream in conn.streams.as_slice() {
-            self.gone += 1;
-            news.push((stream.id, ConnEvent::Gone { stalled }));
+        let event = ConnEvent::Gone { stalled: matches!(socket_error(&conn.fd), Ok(Err(Errno::TIMEDOUT))) };
+        match &conn.streams {
+            Streams::None => {}
+            Streams::One(stream) => {
+                self.gone += 1;
+                news.push((stream.id, event));
+            }
+            // Each is counted when it is detached.
+            Streams::Http2(http2) => {
+                http2.lose_requests();
+                news.extend(http2.watches().map(|(_, id)| (id, event)));
+            }
         }
     }
 
+    /// The connection is read at this time, before those that are due later.
+    pub(super) fn rest_until(&mut self, due: Tick, owner: Owner) {
+        self.resting.push_front((due, owner));
+    }
+
+    /// Buffers for a read.
+    pub(super) fn take_scratch(&mut self) -> (Vec<u8>, Vec<u8>) {
+        let (mut wire, mut plain) = std::mem::take(&mut self.scratch);
+        wire.resize(READ_BYTES, 0);
+        plain.clear();
+        (wire, plain)
+    }
+
+    pub(super) fn put_scratch(&mut self, wire: Vec<u8>, plain: Vec<u8>) {
+        self.scratch = (wire, plain);
+    }
+
     /// It is writable: first what is unsent is sent, then the engine is informed.
-    fn flush_unsent(&mut self, owner: Owner, news: &mut Vec<(WatcherId, ConnEvent)>) {
+    fn flush_unsent(&mut self, owner: Owner, now: Tick, news: &mut Vec<(WatcherId, ConnEvent)>) {
         let Some(conn) = self.at(owner) else { return };
         match conn.flush_unsent() {
             Some(true) => {
                 conn.drop_spent();
-                for stream in conn.streams.as_slice() {
-                    news.push((stream.id, ConnEvent::Writable));
+                match &conn.streams {
+                    Streams::None => {}
+                    Streams::One(stream) => news.push((stream.id, ConnEvent::Writable)),
+                    Streams::Http2(_) => self.http2_is_writable(owner, now, news),
                 }
             }
             Some(false) => {
@@ -299,20 +345,19 @@ impl Conns {
 
     /// Reads what a client sent.
     fn read(&mut self, owner: Owner, now: Tick, news: &mut Vec<(WatcherId, ConnEvent)>) {
-        let (mut wire, mut plain) = std::mem::take(&mut self.scratch);
-        wire.resize(READ_BYTES, 0);
-        plain.clear();
+        if self.at(owner).is_some_and(|conn| matches!(conn.streams, Streams::Http2(_))) {
+            return self.read_http2(owner, now, news);
+        }
+        let (mut wire, mut plain) = self.take_scratch();
         if let Some(conn) = self.at(owner) {
             match conn.read(&mut wire, &mut plain, now) {
                 Some(ReadNext { over: true, .. }) => {
                     // The answer is sent after the message in progress, and then the connection ends.
-                    let streams = std::mem::replace(&mut conn.streams, Streams::NONE);
-                    // One stream is counted until the connection is closed.
-                    self.gone += streams.as_slice().len().saturating_sub(1);
-                    for stream in streams.as_slice() {
+                    let streams = std::mem::replace(&mut conn.streams, Streams::None);
+                    if let Streams::One(stream) = streams {
                         news.push((stream.id, ConnEvent::Gone { stalled: false }));
                     }
-                    self.linger(owner, now);
+                    self.linger(owner, now, true);
                 }
                 Some(ReadNext { again, flushed, .. }) => {
                     let Self { slots, polls, resting, .. } = self;
@@ -330,7 +375,7 @@ impl Conns {
                 None => self.lose(owner, news),
             }
         }
-        self.scratch = (wire, plain);
+        self.put_scratch(wire, plain);
     }
 }
 
@@ -385,7 +430,7 @@ impl Conn {
             return Some(false);
         }
         let mut answers = Vec::new();
-        for stream in self.streams.as_mut_slice() {
+        if let Streams::One(stream) = &mut self.streams {
             stream.coding.settle(&mut answers);
         }
         self.append(&answers)?;
@@ -432,7 +477,7 @@ impl Conn {
         let mut answers = Vec::new();
         let reading = match &mut self.streams {
             Streams::One(stream) if is_stream => stream.coding.read(plain, busy, &mut answers),
-            Streams::One(_) | Streams::Several(_) => {
+            Streams::None | Streams::One(_) | Streams::Http2(_) => {
                 rare.unread.extend_from_slice(plain);
                 Reading::Open
             }

@@ -175,6 +175,11 @@ impl Session {
         self.write(wire, start, |traffic, room| traffic.encrypt(plain, room))
     }
 
+    /// The protocol that was agreed on (ALPN, RFC 7301).
+    pub(in crate::runtime) fn protocol(&self) -> Option<&[u8]> {
+        self.connection.alpn_protocol()
+    }
+
     /// Appends a close_notify alert.
     pub(in crate::runtime) fn close(&mut self, wire: &mut Vec<u8>) {
         let start = wire.len();

@@ -16,8 +16,8 @@ use crate::http::response::{Framing, ResponseHead};
 use crate::http::status::Status;
 use crate::http::websocket::Handshake;
 use crate::runtime::account::Charge;
-use crate::runtime::conn::Link;
 use crate::runtime::reserve::Reserve;
+use crate::runtime::watch::Carrying;
 use crate::tls::{Signers, Terms};
 use crate::upstream::{NotForwarded, RawHead};
 use crate::wire::coding::Delimiter;
@@ -71,8 +71,11 @@ pub(in crate::runtime) trait Carrier {
     /// The reply stays incomplete, and the client must see that.
     fn cut(&mut self);
 
-    /// Nothing else is accepted on the connection after this reply.
+    /// The client is not known: where a connection carries many requests, no more of them are taken.
     fn refuse_more(&mut self) {}
+
+    /// The client was admitted.
+    fn trust(&mut self) {}
 
     /// Reads a whole body, within `limit` bytes and the time.
     async fn read_body(
@@ -139,6 +142,6 @@ pub(in crate::runtime) trait Carrier {
     /// Something is lacking: 503.
     fn prepare_watch(&mut self, reserve: &Reserve) -> Result<(), Box<Status>>;
 
-    /// The client is a watch from now on: its connection. `goes_on`: it carries another request when the watch ends.
-    fn take_for_watch(&mut self, goes_on: bool) -> Option<Link>;
+    /// The request is a watch from now on: what carries it. `goes_on`: a connection carries another request when the watch ends.
+    fn take_for_watch(&mut self, goes_on: bool) -> Option<Carrying>;
 }

@@ -7,7 +7,6 @@
 //! one request from its head to its end.
 
 pub(super) mod carrier;
-mod client;
 mod forward;
 mod reply_deadline;
 mod request_scope;
@@ -22,11 +21,11 @@ use std::time::SystemTime;
 use bytes::Bytes;
 
 pub(super) use carrier::{Carrier, Unread};
-pub(super) use client::{Client, Permit};
 use request_scope::RequestScope;
 
 use super::account::Charge;
 use super::admin::Operators;
+use super::client::Client;
 use super::listener::ListenerKind;
 use super::shard::local::Local;
 use super::shared::RequestGuard;
@@ -124,6 +123,7 @@ impl<C: Carrier> Exchange<C> {
             Ok(admitted) => admitted,
             Err(whole) => return self.turn_away(head, &whole).await,
         };
+        self.carrier.trust();
         if client.is_health_check() && !frontend.is_health(&admitted) {
             let message = "no descriptor is left for another connection: raise nofile (ulimit -n)".to_owned();
             self.send_last(&Status::service_unavailable(message, 1), head).await;

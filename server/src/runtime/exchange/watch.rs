@@ -1,7 +1,6 @@
 //! A request that becomes a watch.
 
 use super::carrier::Carrier;
-use super::client::Permit;
 use super::request_scope::RequestScope;
 use super::{Exchange, Over};
 use crate::frontend::{WatchRequest, Wire};
@@ -9,6 +8,7 @@ use crate::http::request::RequestHead;
 use crate::http::response::Framing;
 use crate::http::status::Status;
 use crate::runtime::admission::CountGuard;
+use crate::runtime::client::Permit;
 use crate::runtime::watch::{NewWatch, WatchRecord};
 
 impl<C: Carrier> Exchange<C> {
@@ -49,10 +49,10 @@ impl<C: Carrier> Exchange<C> {
         if self.carrier.send().await.is_err() {
             return Some(Over::Quiet);
         }
-        let link = self.carrier.take_for_watch(goes_on)?;
+        let carrying = self.carrier.take_for_watch(goes_on)?;
         let audit = self.scope.as_mut().and_then(RequestScope::become_watch);
         let watch = NewWatch {
-            link,
+            carrying,
             coding: request.wire.coding(C::DELIMITER),
             framing: request.wire.framing(request.format, C::DELIMITER),
             record: WatchRecord { permit, authorization: request.authorization.take(), audit },

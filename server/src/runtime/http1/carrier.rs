@@ -19,10 +19,11 @@ use crate::http::response::{CONTINUE, Framing, ResponseHead};
 use crate::http::status::Status;
 use crate::http::websocket::Handshake;
 use crate::runtime::account::Charge;
-use crate::runtime::conn::Link;
+use crate::runtime::client::Client;
 use crate::runtime::exchange::carrier::STALL;
-use crate::runtime::exchange::{Carrier, Client, Unread};
+use crate::runtime::exchange::{Carrier, Unread};
 use crate::runtime::reserve::Reserve;
+use crate::runtime::watch::Carrying;
 use crate::tls::{Signers, Terms};
 use crate::upstream::{NotForwarded, RawHead, reply};
 use crate::wire::coding::Delimiter;
@@ -296,10 +297,11 @@ impl Carrier for Http1 {
         Err(Box::new(Status::service_unavailable(message, 1)))
     }
 
-    fn take_for_watch(&mut self, goes_on: bool) -> Option<Link> {
+    fn take_for_watch(&mut self, goes_on: bool) -> Option<Carrying> {
         let (transport, socket) = (self.transport.take()?, self.duplicate.take()?);
         // From now on its shard counts it.
         let guard = self.client.leave();
-        Some(transport.into_link(socket, std::mem::take(&mut self.buffer), guard, goes_on))
+        let link = transport.into_link(socket, std::mem::take(&mut self.buffer), guard, goes_on);
+        Some(Carrying::Link(link))
     }
 }

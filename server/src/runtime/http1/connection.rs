@@ -3,6 +3,7 @@
 //! Owns the order of reads and writes on the socket. When a request turns out to be a watch, the connection leaves this task
 //! for its shard and the task ends; when the stream is over the connection comes back to a new one.
 
+use std::os::fd::AsRawFd as _;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -12,14 +13,16 @@ use super::carrier::{FIRST_READ_BYTES, Http1, READ_BYTES};
 use super::transport::Transport;
 use crate::http::request::{HEAD_BYTES_MAX, HeadScanner, Parsed, RequestHead};
 use crate::http::status::Status;
+use crate::runtime::client::{Client, Permit};
 use crate::runtime::conn::Link;
 use crate::runtime::exchange::carrier::STALL;
-use crate::runtime::exchange::{Client, Exchange, Over, Permit};
+use crate::runtime::exchange::{Exchange, Over};
 use crate::runtime::listener::ListenerKind;
 use crate::runtime::shard::local::Local;
 use crate::runtime::shared::RequestGuard;
 use crate::runtime::sys::descriptor;
-use crate::tls::Signers;
+use crate::tls::{HTTP2, Signers};
+use crate::wire::http2::PREFACE;
 
 /// How long a connection from the reserve may take to send its request.
 const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -46,8 +49,15 @@ pub(in crate::runtime) async fn serve(
         Some(_) | None => (Transport::plain(stream), None, Signers::default()),
     };
     let client = Client::new(kind, permit, transport.peer_certificate()).verified(authorities, signers);
-    let connection = Connection::new(local, transport, buffer, client);
-    Connection { is_new: true, ..connection }.serve().await;
+    let protocol = transport.protocol();
+    let mut connection = Connection::new(local, transport, buffer, client);
+    connection.opened = Some(Instant::now());
+    // A client that agreed on nothing may begin with the preface of HTTP/2: it knows before.
+    match protocol {
+        Some(HTTP2) => connection.into_http2(),
+        None if connection.has_preface().await => connection.into_http2(),
+        Some(_) | None => connection.serve().await,
+    }
 }
 
 /// Serves a connection whose watch has ended. The server waits until the rest of the watch is sent.
@@ -80,15 +90,15 @@ pub(in crate::runtime) fn tune(stream: &TcpStream) {
 
 struct Connection {
     exchange: Exchange<Http1>,
-    /// Whether it has sent no request yet.
-    is_new: bool,
+    /// When it was accepted, until it has sent a request.
+    opened: Option<Instant>,
 }
 
 impl Connection {
     fn new(local: Rc<Local>, transport: Transport, buffer: Vec<u8>, client: Client) -> Self {
         let client = Rc::new(client);
         let carrier = Http1::new(transport, buffer, Rc::clone(&client));
-        Self { exchange: Exchange::new(local, client, carrier), is_new: false }
+        Self { exchange: Exchange::new(local, client, carrier), opened: None }
     }
 
     async fn serve(mut self) {
@@ -116,6 +126,39 @@ impl Connection {
         }
     }
 
+    /// Whether a new connection begins with the preface of HTTP/2. No request of HTTP/1.1 does.
+    async fn has_preface(&mut self) -> bool {
+        let patience = self.head_timeout();
+        let carrier = &mut self.exchange.carrier;
+        let deadline = Instant::now() + patience;
+        loop {
+            let begun = carrier.buffer.len().min(PREFACE.len());
+            if carrier.buffer[..begun] != PREFACE[..begun] {
+                return false;
+            }
+            if begun == PREFACE.len() {
+                return true;
+            }
+            // What goes wrong is seen again by whoever reads a head.
+            let patience = deadline.saturating_duration_since(Instant::now());
+            if !matches!(carrier.read_some(patience).await, Ok(1..)) {
+                return false;
+            }
+        }
+    }
+
+    fn into_http2(self) {
+        let Exchange { local, client, mut carrier, .. } = self.exchange;
+        let Some(transport) = carrier.transport.take() else { return };
+        // Without another descriptor it is closed: a client connects again.
+        let socket = transport.duplicate().ok();
+        let socket = socket.filter(|socket| !local.shared.reserve.holds(socket.as_raw_fd()));
+        if let Some(socket) = socket {
+            let link = transport.into_link(socket, std::mem::take(&mut carrier.buffer), None, true);
+            local.open_http2(link, client);
+        }
+    }
+
     /// The timeout for a head, from the start of the connection or the head's first byte. A connection from the reserve must
     /// send its request soon, or a few idle ones would use up the reserve.
     fn head_timeout(&self) -> Duration {
@@ -133,9 +176,8 @@ impl Connection {
             // A body has enlarged it.
             carrier.buffer = Vec::new();
         }
-        let is_new = std::mem::take(&mut self.is_new);
         // A new connection must send a head within the timeout; between requests the idle timeout applies.
-        let mut deadline = is_new.then(|| Instant::now() + head_timeout);
+        let mut deadline = self.opened.take().map(|opened| opened + head_timeout);
         loop {
             let carrier = &mut exchange.carrier;
             match scanner.parse(&carrier.buffer) {

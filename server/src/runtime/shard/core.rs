@@ -12,7 +12,7 @@ use revcast_engine::tick::Tick;
 use revcast_engine::{End, Ended, Feed, Memory, Shard, Start, Stats, Subscription, Timings, Turn, WatcherId};
 
 use crate::catalog::Catalog;
-use crate::runtime::conn::{ConnEvent, Link};
+use crate::runtime::conn::{ConnEvent, Conns, Link};
 use crate::runtime::shards::{ShardHandle, WatchHandoff};
 use crate::runtime::shared::Shared;
 use crate::runtime::sys::polls::Polls;
@@ -86,9 +86,17 @@ impl Core {
         self.epoch.number < self.shared.app.epochs().number()
     }
 
+    /// The connections, for a task that answers a request on one of them.
+    pub(in crate::runtime) const fn conns(&mut self) -> &mut Conns {
+        self.watches.conns()
+    }
+
     /// Handles events of connections, and checks some watches' authorization again.
     pub(super) fn absorb(&mut self, now: Tick) {
-        let Self { shard, watches, .. } = self;
+        let Self { shard, watches, shared, .. } = self;
+        if shared.app.is_leaving() {
+            watches.conns().leave();
+        }
         let mut gone = Vec::new();
         for (id, event) in watches.reap(now) {
             match event {

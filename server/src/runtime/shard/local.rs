@@ -21,13 +21,15 @@ use super::revision_waiters::RevisionWaiters;
 use super::scheduling::Scheduling;
 use super::source_client::{SourceClient, something_else, too_many};
 use crate::frontend::{Host, Newest, WatchRequest, WriteError};
+use crate::runtime::client::Client;
+use crate::runtime::conn::Link;
 use crate::runtime::shards::{ShardHandle, ShardMessage, WatchHandoff};
 use crate::runtime::shared::Shared;
 use crate::runtime::sys::notify::Notify;
 use crate::runtime::sys::polls::Polls;
 use crate::runtime::sys::sends::Sends;
 use crate::runtime::upstream::UpstreamClient;
-use crate::runtime::watch::NewWatch;
+use crate::runtime::watch::{Carrying, NewWatch};
 use crate::source::command_queue::{Answer, Asker, Command};
 use crate::source::{SourceError, Txn};
 use crate::upstream::{Question, UpstreamError, UpstreamReply};
@@ -130,7 +132,11 @@ impl Local {
 
     /// Sends a watch to the shard that will carry it.
     pub(in crate::runtime) fn hand_over(&self, watch: NewWatch, request: WatchRequest) {
-        let home = self.shared.handles.place(&request.scope);
+        let home = match &watch.carrying {
+            Carrying::Link(_) => self.shared.handles.place(&request.scope),
+            // The connection has other streams: it stays.
+            Carrying::Stream(..) => self.number,
+        };
         let handle = &self.shared.handles.0[home];
         handle.watchers.fetch_add(1, Ordering::Relaxed);
         // A request may refer to an epoch that this shard has not begun: it does when it handles its messages.
@@ -141,6 +147,14 @@ impl Local {
         } else {
             handle.send(ShardMessage::WatchHandoff(Box::new(handoff)));
         }
+    }
+
+    /// Takes over a connection whose client speaks HTTP/2, with what was read of it, from the preface on.
+    pub(in crate::runtime) fn open_http2(&self, link: Link, client: Rc<Client>) {
+        let options = &self.shared.options;
+        let (limits, idle) = (options.http2_limits(), options.idle_timeout);
+        self.core.borrow_mut().conns().open_http2(link, client, limits, idle, self.now());
+        self.notify.ring();
     }
 
     /// Handles messages of other threads and events of connections.

@@ -13,12 +13,13 @@ use revcast_engine::{Outlet, Run, Sent, WatcherId};
 
 use super::admission::CountGuard;
 use super::audit_context::AuditContext;
-use super::conn::{ConnEvent, Conns, Link, Offer};
-use super::sys::polls::Polls;
+use super::conn::{ConnEvent, Conns, Link, Offer, Place};
+use super::sys::polls::{Owner, Polls};
 use super::sys::sends::Sends;
 use crate::auth::{Authorization, Guard};
 use crate::tls::{Current, Signers};
 use crate::wire::coding::Coding;
+use crate::wire::http2::StreamKey;
 use review::Review;
 
 /// Watches whose authorization is checked per turn: a millisecond at most.
@@ -38,21 +39,37 @@ pub(super) struct WatchRecord {
 }
 
 /// A slot for a watch, in the engine's order of slots.
-#[derive(Debug, Default)]
-struct Entry {
-    id: Option<WatcherId>,
-    /// The slot of its connection.
-    conn: u32,
+#[derive(Debug)]
+enum Entry {
+    Free,
+    Used(Used),
+}
+
+/// A watch that is open.
+#[derive(Debug)]
+struct Used {
+    id: WatcherId,
+    /// Where its stream is.
+    place: Place,
     record: Option<Box<WatchRecord>>,
 }
 
 // The memory of an idle watch here, in addition to its connection; `engine/DECISIONS.md` states it.
 const _: () = assert!(size_of::<Entry>() <= 24);
 
+/// What carries a new watch.
+#[derive(Debug)]
+pub(super) enum Carrying {
+    /// A connection of its own.
+    Link(Link),
+    /// A stream of a connection that stays where it is.
+    Stream(Owner, StreamKey),
+}
+
 /// A new watch.
 #[derive(Debug)]
 pub(super) struct NewWatch {
-    pub(super) link: Link,
+    pub(super) carrying: Carrying,
     pub(super) coding: Coding,
     /// The bytes around its messages.
     pub(super) framing: &'static Framing,
@@ -90,40 +107,53 @@ impl Watches {
         }
     }
 
-    /// Begins a watch on a connection of its own.
+    /// Begins a watch.
     pub(super) fn begin(&mut self, id: WatcherId, watch: NewWatch) {
-        let NewWatch { link, coding, framing: _, record, authorities } = watch;
+        let NewWatch { carrying, coding, framing: _, record, authorities } = watch;
         let slot = id.slot();
         if self.entries.len() <= slot {
-            self.entries.resize_with(slot + 1, Entry::default);
+            self.entries.resize_with(slot + 1, || Entry::Free);
         }
         if let Some(authorization) = &record.authorization {
             self.authorizations.begins(slot, authorization.number());
         }
-        if link.tls.is_some() {
+        let place = match carrying {
+            Carrying::Link(link) => {
+                let conn = self.conns.open(link);
+                self.conns.attach(conn, id, coding);
+                Place::alone(conn)
+            }
+            Carrying::Stream(owner, key) => {
+                self.conns.attach_to(owner, key, id, coding);
+                Place::among(owner.slot, key)
+            }
+        };
+        if self.conns.has_tls(place.conn()) {
             self.certificates.begins(slot, authorities);
         }
-        let conn = self.conns.open(link);
-        self.conns.attach(conn, id, coding);
         let WatchRecord { permit, authorization, audit } = &record;
         let holds = permit.is_some() || authorization.is_some() || audit.is_some();
-        self.entries[slot] = Entry { id: Some(id), conn, record: holds.then(|| Box::new(record)) };
+        self.entries[slot] = Entry::Used(Used { id, place, record: holds.then(|| Box::new(record)) });
     }
 
     /// Closes a watch, whatever ended it. `clean`: its stream was ended, so its connection may continue. `None`: it was closed.
     pub(super) fn close(&mut self, id: WatcherId, clean: bool, now: Tick) -> Option<Closed> {
         let entry = self.entries.get_mut(id.slot())?;
-        entry.id.take_if(|own| *own == id)?;
-        let record = entry.record.take();
-        let link = self.conns.detach(entry.conn, id, clean, now);
-        Some(Closed { audit: record.and_then(|record| record.audit), link })
+        if !matches!(entry, Entry::Used(used) if used.id == id) {
+            return None;
+        }
+        let Entry::Used(used) = std::mem::replace(entry, Entry::Free) else { return None };
+        let link = self.conns.detach(used.place, id, clean, now);
+        Some(Closed { audit: used.record.and_then(|record| record.audit), link })
     }
 
     /// Closes all that are left, with their connections. Calls `visit` with what is still to be written to the audit log of
     /// each.
     pub(super) fn close_all(&mut self, mut visit: impl FnMut(Box<AuditContext>)) {
         for entry in self.entries.drain(..) {
-            if let Some(audit) = entry.record.and_then(|record| record.audit) {
+            if let Entry::Used(Used { record: Some(record), .. }) = entry
+                && let Some(audit) = record.audit
+            {
                 visit(audit);
             }
         }
@@ -161,7 +191,7 @@ impl Watches {
     }
 
     /// Bytes that the tables use.
-    pub(super) const fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         size_of::<Entry>() * self.entries.capacity() + self.conns.bytes()
     }
 
@@ -175,7 +205,7 @@ impl Watches {
     pub(super) fn review(&mut self, guard: &Guard, tls: Option<&Current>, mut end: impl FnMut(WatcherId)) {
         let Self { entries, conns, authorizations, certificates } = self;
         authorizations.visit(guard.number(), entries.len(), CHECKED_AT_ONCE, |slot| {
-            let Some(Entry { id: Some(id), record: Some(record), .. }) = entries.get(slot) else {
+            let Some(Entry::Used(Used { id, record: Some(record), .. })) = entries.get(slot) else {
                 return false;
             };
             let Some(authorization) = &record.authorization else { return false };
@@ -187,8 +217,8 @@ impl Watches {
         let Some(tls) = tls else { return };
         let terms = tls.terms();
         certificates.visit(terms.authorities_generation(), entries.len(), VERIFIED_AT_ONCE, |slot| {
-            let Some(Entry { id: Some(id), conn, record }) = entries.get(slot) else { return false };
-            let shown = conns.certificates(*conn);
+            let Some(Entry::Used(Used { id, place, record })) = entries.get(slot) else { return false };
+            let shown = conns.certificates(place.conn());
             if shown.is_empty() {
                 return false;
             }
@@ -201,31 +231,39 @@ impl Watches {
         });
     }
 
-    /// The connection of a watch.
+    /// Where a watch's stream is.
     #[inline]
-    fn conn_of(entries: &[Entry], id: WatcherId) -> Option<u32> {
-        entries.get(id.slot()).filter(|entry| entry.id == Some(id)).map(|entry| entry.conn)
+    fn place_of(entries: &[Entry], id: WatcherId) -> Option<Place> {
+        match entries.get(id.slot()) {
+            Some(Entry::Used(used)) if used.id == id => Some(used.place),
+            Some(Entry::Used(_) | Entry::Free) | None => None,
+        }
+    }
+
+    /// The connections, for a task that answers a request on one of them.
+    pub(super) const fn conns(&mut self) -> &mut Conns {
+        &mut self.conns
     }
 }
 
 impl Outlet for Watches {
     fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
-        let Some(conn) = Self::conn_of(&self.entries, to) else { return Sent::Gone };
+        let Some(place) = Self::place_of(&self.entries, to) else { return Sent::Gone };
         self.conns.begin();
-        self.conns.offer(conn, to, Offer::Messages(run))
+        self.conns.offer(place, to, Offer::Messages(run))
     }
 
     fn send_each(&mut self, to: &[WatcherId], run: Run<'_>, sent: &mut Vec<Sent>) {
         let Self { entries, conns, .. } = self;
-        conns.offer_each(to, Offer::Messages(run), |id| Self::conn_of(entries, id), sent);
+        conns.offer_each(to, Offer::Messages(run), |id| Self::place_of(entries, id), sent);
     }
 
     fn heartbeat(&mut self, to: &[WatcherId], sent: &mut Vec<Sent>) {
         let Self { entries, conns, .. } = self;
-        conns.offer_each(to, Offer::Heartbeat, |id| Self::conn_of(entries, id), sent);
+        conns.offer_each(to, Offer::Heartbeat, |id| Self::place_of(entries, id), sent);
     }
 
     fn end(&mut self, to: WatcherId) -> Sent {
-        Self::conn_of(&self.entries, to).map_or(Sent::Gone, |conn| self.conns.end(conn, to))
+        Self::place_of(&self.entries, to).map_or(Sent::Gone, |place| self.conns.end(place, to))
     }
 }

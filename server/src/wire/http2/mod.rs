@@ -78,6 +78,12 @@ impl StreamKey {
     pub const fn index(self) -> u32 {
         self.0
     }
+
+    /// The key of this number.
+    #[must_use]
+    pub const fn at(index: u32) -> Self {
+        Self(index)
+    }
 }
 
 /// What this side allows, and announces.

@@ -8,7 +8,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVer
 
 use super::*;
 use crate::tls::tests::{Authority, Folder, authority};
-use crate::tls::{Current, PROTOCOL};
+use crate::tls::{Current, HTTP2};
 
 pub(in crate::runtime) const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 
@@ -195,20 +195,20 @@ fn what_breaks_the_protocol_gets_an_alert() {
     // Not a record; a handshake record without a valid message.
     fails(&mut stand.session(), b"\x80\x00\x00\x00\x00 garbage");
     alert(&fails(&mut stand.session(), b"\x16\x03\x01\x00\x05\x7f\x00\x00\x01\x00"), 10);
-    // A client that offers HTTP/2 only: no_application_protocol.
+    // A client that offers another protocol only: no_application_protocol.
     for version in VERSIONS {
-        let mut client = stand.client(version, &[b"h2"]);
+        let mut client = stand.client(version, &[b"h3"]);
         // In TLS 1.3 the alert is already encrypted.
         let wire = fails(&mut stand.session(), &said(&mut client));
         client.read_tls(&mut &wire[..]).expect("memory gives all");
         let told = client.process_new_packets().expect_err("an alert").to_string();
         assert!(told.contains("NoApplicationProtocol"), "{version:?}: {told}");
-        let mut both = stand.client(version, &[b"h2", PROTOCOL]);
+        let mut both = stand.client(version, &[b"http/1.1", HTTP2]);
         let mut session = stand.session();
         let mut wire = Vec::new();
         session.read(&said(&mut both), &mut Vec::new(), &mut wire).expect("one of them");
         tell(&mut both, &wire);
-        assert_eq!(session.connection.alpn_protocol(), Some(PROTOCOL));
+        assert_eq!(session.connection.alpn_protocol(), Some(HTTP2));
     }
     // A record that was modified in transit: bad_record_mac, encrypted.
     for version in VERSIONS {

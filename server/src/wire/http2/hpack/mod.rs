@@ -17,7 +17,7 @@ mod tests;
 #[cfg(test)]
 mod vectors;
 
-pub(crate) use decoder::{Decoder, Field, List};
+pub(crate) use decoder::{Decoder, List};
 pub(crate) use encode::{push_field, push_status};
 
 use std::fmt;

@@ -27,12 +27,12 @@ pub(in crate::runtime) enum Permit {
 pub(in crate::runtime) struct Client {
     pub(in crate::runtime) kind: ListenerKind,
     /// Its identity, in DER: the leaf of a verified chain.
-    pub(super) certificate: Option<Arc<[u8]>>,
+    pub(in crate::runtime) certificate: Option<Arc<[u8]>>,
     /// Who signed it.
-    pub(super) signers: Cell<Signers>,
+    pub(in crate::runtime) signers: Cell<Signers>,
     /// The number of the authorities that it was verified against; `None`: it has to be verified.
-    pub(super) authorities: Cell<Option<u64>>,
-    pub(super) permit: RefCell<Permit>,
+    pub(in crate::runtime) authorities: Cell<Option<u64>>,
+    pub(in crate::runtime) permit: RefCell<Permit>,
 }
 
 impl Client {
