@@ -86,8 +86,9 @@ impl Options {
 
 /// Bytes of the fields of a request over HTTP/2, each with 32 more: what a head of HTTP/1.1 may have, and the 32 of each field.
 const HTTP2_LIST_BYTES: u32 = 48 << 10;
-/// The dynamic table of a client: what it takes for granted (RFC 9113, section 6.5.2).
-const HTTP2_TABLE_BYTES: u32 = 4 << 10;
+/// The dynamic table of a client: half of what it may take for granted (RFC 9113, section 6.5.2), since each connection keeps
+/// one for good.
+const HTTP2_TABLE_BYTES: u32 = 2 << 10;
 /// As kube-apiserver's.
 const HTTP2_STREAM_WINDOW: u32 = 256 << 10;
 const HTTP2_CONNECTION_WINDOW: u32 = 1 << 20;

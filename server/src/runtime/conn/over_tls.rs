@@ -44,7 +44,7 @@ impl Watch {
 
     fn offer(&mut self, run: Run<'_>) -> Sent {
         self.stand.conns.begin();
-        let sent = self.stand.conns.offer(self.slot, self.id, Offer::Messages(run));
+        let sent = self.stand.conns.offer(Place::alone(self.slot), self.id, Offer::Messages(run));
         self.stand.conns.flush();
         sent
     }
@@ -70,10 +70,10 @@ impl Watch {
 
     /// Ends the stream. Returns the connection if it can carry another request.
     fn finish(&mut self) -> Option<Link> {
-        assert!(matches!(self.stand.conns.end(self.slot, self.id), Sent::Took(_)));
+        assert!(matches!(self.stand.conns.end(Place::alone(self.slot), self.id), Sent::Took(_)));
         self.stand.conns.flush();
         let now = self.stand.now();
-        self.stand.conns.detach(self.slot, self.id, true, now)
+        self.stand.conns.detach(Place::alone(self.slot), self.id, true, now)
     }
 }
 
@@ -240,7 +240,9 @@ fn pings_are_answered_and_goodbyes_end_it() {
         }
         watch.client_writes(b"\x88\x80\0\0\0\0");
         assert_eq!(watch.stand.events, [(watch.id, ConnEvent::Gone { stalled: false })]);
-        assert!(watch.stand.conns.detach(watch.slot, watch.id, false, watch.stand.now()).is_none());
+        assert!(
+            watch.stand.conns.detach(Place::alone(watch.slot), watch.id, false, watch.stand.now()).is_none()
+        );
         assert_eq!(read_all(watch.client), b"\x88\x02\x03\xe8", "Close, and a clean end below it");
         watch.stand.until(|stand| !stand.is_open(watch.slot));
     }

@@ -169,7 +169,7 @@ fn a_connection_that_is_full_keeps_a_page_and_takes_nothing() {
     for offers in 0.. {
         assert!(offers < 100, "a socket that is not read gets full");
         stand.conns.begin();
-        let sent = stand.conns.offer(slot, id, Offer::Messages(run));
+        let sent = stand.conns.offer(Place::alone(slot), id, Offer::Messages(run));
         if sent == Sent::Took(0) {
             break;
         }
@@ -177,15 +177,15 @@ fn a_connection_that_is_full_keeps_a_page_and_takes_nothing() {
         expected.extend_from_slice(&noise);
         stand.conns.flush();
     }
-    assert_eq!(stand.conns.offer(slot, id, Offer::Heartbeat), Sent::Took(0), "nor a heartbeat");
+    assert_eq!(stand.conns.offer(Place::alone(slot), id, Offer::Heartbeat), Sent::Took(0), "nor a heartbeat");
     assert!(stand.rare(slot).unsent.len() <= noise.len() + noise.len() / 7 + TAIL_SLACK);
     // The end is sent after what is unsent.
-    assert!(matches!(stand.conns.end(slot, id), Sent::Took(bytes) if bytes > 10));
+    assert!(matches!(stand.conns.end(Place::alone(slot), id), Sent::Took(bytes) if bytes > 10));
     let reader = read_all(theirs);
     stand.until(|stand| !stand.events.is_empty());
     assert_eq!(stand.events, [(id, ConnEvent::Writable)]);
     assert!(
-        stand.conns.detach(slot, id, true, stand.now()).is_none(),
+        stand.conns.detach(Place::alone(slot), id, true, stand.now()).is_none(),
         "a gzip stream is the last of its connection"
     );
     let wire = reader.join().expect("the reader").expect("all of it");
@@ -201,15 +201,16 @@ fn the_rest_of_a_heartbeat_goes_first() {
     let unsent = http1::HEARTBEAT[2..].to_vec();
     let (slot, id) = stand.open(Link { unsent, ..link(ours, None) }, Coding::Chunked);
     let run = Run::new(b"1\r\nx\r\n", &[6], 0);
-    assert_eq!(stand.conns.offer(slot, id, Offer::Messages(run)), Sent::Took(0));
+    assert_eq!(stand.conns.offer(Place::alone(slot), id, Offer::Messages(run)), Sent::Took(0));
     stand.conns.submit();
     stand.until(|stand| !stand.events.is_empty());
     assert_eq!(stand.events, [(id, ConnEvent::Writable)]);
     assert!(stand.conns.slots[slot as usize].conn.as_ref().expect("open").rare.is_none(), "nothing is kept");
-    assert_eq!(stand.conns.offer(slot, id, Offer::Messages(run)), Sent::Took(6));
-    assert_eq!(stand.conns.end(slot, id), Sent::Took(5));
+    assert_eq!(stand.conns.offer(Place::alone(slot), id, Offer::Messages(run)), Sent::Took(6));
+    assert_eq!(stand.conns.end(Place::alone(slot), id), Sent::Took(5));
     stand.conns.flush();
-    let link = stand.conns.detach(slot, id, true, stand.now()).expect("it can carry another request");
+    let link =
+        stand.conns.detach(Place::alone(slot), id, true, stand.now()).expect("it can carry another request");
     assert!(link.unsent.is_empty() && link.keep_alive && !stand.is_open(slot));
     drop(link);
     let mut all = Vec::new();
@@ -229,48 +230,13 @@ fn the_rest_of_a_long_run_is_asked_for() {
         let (slot, id) = stand.open(link(ours, None), coding);
         let (bytes, ends) = framed(&BARE, &vec![vec![b'x'; 10_000]; 12]);
         stand.conns.begin();
-        let sent = stand.conns.offer(slot, id, Offer::Messages(Run::new(&bytes, &ends, 0)));
+        let sent = stand.conns.offer(Place::alone(slot), id, Offer::Messages(Run::new(&bytes, &ends, 0)));
         assert_eq!(sent, Sent::Took(70_000), "a page ends with the message that fills it");
         stand.conns.flush();
         stand.conns.submit();
         stand.until(|stand| !stand.events.is_empty());
         assert_eq!(stand.events, [(id, ConnEvent::Writable)]);
     }
-}
-
-/// One system call sends all that one connection is sent in a turn.
-#[test]
-fn streams_of_one_connection_go_out_together() {
-    let mut stand = Stand::new();
-    let (ours, mut theirs) = rustix::net::socketpair(
-        rustix::net::AddressFamily::UNIX,
-        rustix::net::SocketType::SEQPACKET,
-        rustix::net::SocketFlags::CLOEXEC,
-        None,
-    )
-    .map(|(ours, theirs)| (UnixStream::from(ours), UnixStream::from(theirs)))
-    .expect("a pair that keeps the borders between sends");
-    let (slot, first) = stand.open(link(ours, None), Coding::Chunked);
-    let second = stand.id();
-    stand.conns.attach(slot, second, Coding::Chunked);
-    let messages: [&[u8]; 3] = [b"1\r\na\r\n", b"1\r\nb\r\n", b"1\r\nc\r\n"];
-    for (id, message) in [first, second, first].into_iter().zip(messages) {
-        let run = Run::new(message, &[6], 0);
-        assert_eq!(stand.conns.offer(slot, id, Offer::Messages(run)), Sent::Took(6));
-    }
-    stand.conns.flush();
-    let mut packet = [0; 64];
-    let len = theirs.read(&mut packet).expect("one packet");
-    assert_eq!(&packet[..len], messages.concat(), "of one send");
-    // One stream ends, the connection stays; it closes with the last one.
-    assert_eq!(stand.conns.end(slot, second), Sent::Took(5));
-    stand.conns.flush();
-    assert!(stand.conns.detach(slot, second, true, stand.now()).is_none());
-    assert!(stand.is_open(slot) && stand.conns.take_gone() == 1);
-    drop(theirs);
-    stand.until(|stand| !stand.events.is_empty());
-    assert_eq!(stand.events, [(first, ConnEvent::Gone { stalled: false })]);
-    assert!(!stand.is_open(slot) && stand.conns.take_gone() == 1);
 }
 
 /// Each connection gets its own bytes; a full one keeps them, and a failed one delays no other.
@@ -292,7 +258,11 @@ fn what_was_collected_goes_out_in_one_batch() {
             let text = format!("message {number}");
             let payload = if number == 3 { &noise[..] } else { text.as_bytes() };
             stand.conns.begin();
-            let sent = stand.conns.offer(*slot, *id, Offer::Messages(Run::new(payload, &[payload.len()], 0)));
+            let sent = stand.conns.offer(
+                Place::alone(*slot),
+                *id,
+                Offer::Messages(Run::new(payload, &[payload.len()], 0)),
+            );
             assert_eq!(sent, Sent::Took(payload.len()));
         }
         stand.conns.flush();
@@ -301,9 +271,9 @@ fn what_was_collected_goes_out_in_one_batch() {
         assert_eq!(stand.events, [(open[1].1, ConnEvent::Gone { stalled: false })]);
         for (number, (slot, id, theirs)) in open.into_iter().enumerate() {
             let Some(theirs) = theirs else { continue };
-            assert!(matches!(stand.conns.end(slot, id), Sent::Took(_)));
+            assert!(matches!(stand.conns.end(Place::alone(slot), id), Sent::Took(_)));
             stand.conns.flush();
-            assert!(stand.conns.detach(slot, id, true, stand.now()).is_none());
+            assert!(stand.conns.detach(Place::alone(slot), id, true, stand.now()).is_none());
             let reader = read_all(theirs);
             stand.until(|stand| !stand.is_open(slot));
             let wire = reader.join().expect("the reader").expect("a clean end");
@@ -326,10 +296,14 @@ fn a_connection_that_breaks_is_told_to_its_stream() {
     stand.conns.submit();
     drop(theirs);
     let run = Run::new(b"message", &[7], 0);
-    assert_eq!(stand.conns.offer(slot, id, Offer::Messages(run)), Sent::Took(7), "not reported yet");
+    assert_eq!(
+        stand.conns.offer(Place::alone(slot), id, Offer::Messages(run)),
+        Sent::Took(7),
+        "not reported yet"
+    );
     stand.conns.flush();
     assert!(stand.conns.has_events());
-    assert_eq!(stand.conns.offer(slot, id, Offer::Messages(run)), Sent::Gone);
+    assert_eq!(stand.conns.offer(Place::alone(slot), id, Offer::Messages(run)), Sent::Gone);
     stand.turn(stand.now());
     assert_eq!(stand.events, [(id, ConnEvent::Gone { stalled: false })]);
     assert!(!stand.is_open(slot));
@@ -343,7 +317,7 @@ fn a_slot_is_used_again_under_another_name() {
     let (slot, id) = stand.open(link(ours, None), Coding::Chunked);
     stand.conns.submit();
     drop(theirs);
-    assert!(stand.conns.detach(slot, id, false, stand.now()).is_none());
+    assert!(stand.conns.detach(Place::alone(slot), id, false, stand.now()).is_none());
     let (ours, _theirs) = pair();
     let (again, _) = stand.open(link(ours, None), Coding::Chunked);
     assert_eq!(again, slot);
@@ -357,7 +331,7 @@ fn a_slot_is_used_again_under_another_name() {
 /// A connection whose stream has ended, with these bytes unsent.
 fn lingering(stand: &mut Stand, socket: UnixStream, unsent: Vec<u8>) -> u32 {
     let (slot, id) = stand.open(Link { unsent, keep_alive: false, ..link(socket, None) }, Coding::Chunked);
-    assert!(stand.conns.detach(slot, id, true, stand.now()).is_none());
+    assert!(stand.conns.detach(Place::alone(slot), id, true, stand.now()).is_none());
     stand.conns.submit();
     slot
 }

@@ -164,6 +164,11 @@ impl Core {
         let (now, _) = self.turned;
         handle.tally.turned(now);
         handle.tally.revision.store(self.shard.revision().get(), Ordering::Relaxed);
+        let tally = &handle.tally.http2;
+        self.watches.conns().take_http2_counts(|counts, codes| {
+            tally.add(counts);
+            codes.iter().for_each(|code| tally.failed(*code));
+        });
         let due = now >= self.next_look;
         // Not in each turn: these are a hundred numbers.
         if due || turn != Turn::Again {
@@ -173,6 +178,7 @@ impl Core {
             self.next_look = now.plus(SLOWEST_EVERY);
             let Memory { watchers, pages } = self.shard.memory();
             let memory = Memory { watchers: watchers + self.watches.bytes(), pages };
+            handle.tally.http2.put(self.watches.conns().open_http2s());
             handle.tally.put_look(self.shard.lag(now), self.shard.blocked(), memory);
         }
     }

@@ -3,6 +3,7 @@
 //! Owned by the shard's handle: written by the shard's thread alone, with plain stores, read by the renderer. Nothing here is
 //! touched by a delivery. `telemetry` renders it.
 
+mod http2;
 mod requests;
 mod upstream;
 
@@ -12,6 +13,8 @@ use revcast_engine::tick::Tick;
 use revcast_engine::{End, Lag, Memory, Timings};
 
 use crate::durations::{Durations, add};
+use http2::Http2Tally;
+pub(super) use http2::Open;
 pub(super) use requests::{CODES, Requests};
 pub(super) use upstream::{FAILURES, UpstreamTally};
 
@@ -109,6 +112,7 @@ impl Refusal {
 pub(in crate::runtime) struct Tally {
     pub(in crate::runtime) requests: Requests,
     pub(in crate::runtime) upstream: UpstreamTally,
+    pub(in crate::runtime) http2: Http2Tally,
     pub(in crate::runtime) turn_delay: Durations,
     pub(in crate::runtime) first_write: Durations,
     pub(in crate::runtime) last_write: Durations,

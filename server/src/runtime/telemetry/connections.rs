@@ -10,13 +10,18 @@ pub(super) fn render(page: &mut Page, handles: &[ShardHandle]) {
     let sum = |read: fn(&ShardHandle) -> &AtomicU64| -> u64 {
         handles.iter().map(|handle| read(handle).load(Ordering::Relaxed)).sum()
     };
-    let watches: usize = handles.iter().map(|handle| handle.watchers.load(Ordering::Relaxed)).sum();
+    let http2 = sum(|handle| &handle.tally.http2.connections);
+    let alone: u64 = handles
+        .iter()
+        .map(|handle| handle.watchers.load(Ordering::Relaxed) as u64)
+        .sum::<u64>()
+        .saturating_sub(sum(|handle| &handle.tally.http2.watches));
     page.each(
         Kind::Gauge,
         "revcast_connections_open",
         "Open connections, by what they carry now.",
         "carries",
-        [("requests", sum(|handle| &handle.tally.open)), ("watch", watches as u64)],
+        [("requests", sum(|handle| &handle.tally.open)), ("watch", alone), ("http2", http2)],
     );
     page.counter(
         "revcast_connections_accepted_total",

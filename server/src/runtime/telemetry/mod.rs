@@ -7,6 +7,7 @@
 mod connections;
 mod delegation;
 mod http;
+mod http2;
 mod memory;
 mod page;
 mod process;
@@ -32,6 +33,7 @@ pub(super) fn metrics(shared: &Shared, form: Form) -> String {
     source::render(&mut page, shared);
     http::render(&mut page, &shared.handles.0);
     connections::render(&mut page, &shared.handles.0);
+    http2::render(&mut page, &shared.handles.0);
     upstream::render(&mut page, &shared.handles.0);
     page.counter(
         "revcast_panics_total",

@@ -84,7 +84,13 @@ impl Stand {
             let link = Link { socket: socket.into(), tls: None, unsent, unread, permit, keep_alive: true };
             let record = WatchRecord::default();
             let framing = &crate::wire::http1::CHUNKED;
-            let watch = NewWatch { link, coding: Coding::Chunked, framing, record, authorities: 0 };
+            let watch = NewWatch {
+                carrying: Carrying::Link(link),
+                coding: Coding::Chunked,
+                framing,
+                record,
+                authorities: 0,
+            };
             stand.watches.begin(id, watch);
             stand.clients.push(client);
         }

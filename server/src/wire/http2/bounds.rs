@@ -48,25 +48,25 @@ const RESETS: Allowance = Allowance::new(200, 20);
 const REFILLED_AFTER: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub(super) struct Bounds {
     frames: Allowance,
     resets: Allowance,
     refilled_at: Tick,
 }
 
 impl Bounds {
-    pub const fn new(now: Tick) -> Self {
+    pub(super) const fn new(now: Tick) -> Self {
         Self { frames: FRAMES_OF_UNKNOWN, resets: RESETS, refilled_at: now }
     }
 
     /// The peer showed who it is.
-    pub const fn trust(&mut self) {
+    pub(super) const fn trust(&mut self) {
         if self.frames.max < FRAMES.max {
             self.frames = FRAMES;
         }
     }
 
-    pub fn refill(&mut self, now: Tick) {
+    pub(super) fn refill(&mut self, now: Tick) {
         let passed = now.since(self.refilled_at);
         if passed >= REFILLED_AFTER {
             self.refilled_at = now;
@@ -76,17 +76,17 @@ impl Bounds {
     }
 
     /// Counts a frame, which costs as much as so many settings. False: too many.
-    pub const fn take_frame(&mut self, cost: u32) -> bool {
+    pub(super) const fn take_frame(&mut self, cost: u32) -> bool {
         self.frames.pay(cost)
     }
 
     /// A DATA frame is sent.
-    pub fn sent_data(&mut self) {
+    pub(super) fn sent_data(&mut self) {
         self.frames.earn(2);
     }
 
     /// Counts a stream that was reset. False: too many.
-    pub const fn take_reset(&mut self) -> bool {
+    pub(super) const fn take_reset(&mut self) -> bool {
         self.resets.pay(1)
     }
 }

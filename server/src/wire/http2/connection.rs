@@ -6,7 +6,7 @@ use std::time::Duration;
 use revcast_engine::tick::Tick;
 
 use super::bounds::Bounds;
-use super::hpack::Decoder;
+use super::hpack::{Decoder, TABLE_BYTES_INITIAL};
 use super::settings::{self, DEFAULT_WINDOW, PeerSettings};
 use super::streams::{Half, Streams};
 use super::{ErrorCode, Fault, Limits, StreamKey, frame};
@@ -79,6 +79,8 @@ pub struct Counts {
     pub refused: u32,
     /// Requests with too many fields.
     pub too_large: u32,
+    /// What was wrong with the last stream that was reset.
+    pub why: Option<&'static str>,
 }
 
 /// One connection of HTTP/2, whose user has an `S` for each stream.
@@ -122,7 +124,7 @@ impl<S> Connection<S> {
             held: Vec::new(),
             data: None,
             block: None,
-            decoder: Decoder::new(limits.table_bytes as usize),
+            decoder: Decoder::new(TABLE_BYTES_INITIAL),
             limits,
             peer: PeerSettings::DEFAULT,
             streams: Streams::new(),
@@ -312,8 +314,9 @@ impl<S> Connection<S> {
         }
     }
 
-    pub const fn take_counts(&mut self) -> Counts {
-        std::mem::replace(&mut self.counts, Counts { reset_by_peer: 0, reset: 0, refused: 0, too_large: 0 })
+    /// What happened since the last call.
+    pub fn take_counts(&mut self) -> Counts {
+        std::mem::take(&mut self.counts)
     }
 
     /// Bytes that the connection uses, without what the user has of its streams beside the values themselves.

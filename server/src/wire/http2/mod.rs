@@ -45,6 +45,41 @@ pub enum ErrorCode {
     EnhanceYourCalm = 11,
 }
 
+impl ErrorCode {
+    /// All that are told to a peer.
+    pub const ALL: [Self; 11] = [
+        Self::NoError,
+        Self::ProtocolError,
+        Self::InternalError,
+        Self::FlowControlError,
+        Self::SettingsTimeout,
+        Self::StreamClosed,
+        Self::FrameSizeError,
+        Self::RefusedStream,
+        Self::Cancel,
+        Self::CompressionError,
+        Self::EnhanceYourCalm,
+    ];
+
+    /// As the RFC names it, in lower case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoError => "no_error",
+            Self::ProtocolError => "protocol_error",
+            Self::InternalError => "internal_error",
+            Self::FlowControlError => "flow_control_error",
+            Self::SettingsTimeout => "settings_timeout",
+            Self::StreamClosed => "stream_closed",
+            Self::FrameSizeError => "frame_size_error",
+            Self::RefusedStream => "refused_stream",
+            Self::Cancel => "cancel",
+            Self::CompressionError => "compression_error",
+            Self::EnhanceYourCalm => "enhance_your_calm",
+        }
+    }
+}
+
 /// What a peer did that ends its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {

@@ -17,6 +17,9 @@ const CONTINUATIONS_MAX: u32 = 8;
 const KEPT_BYTES: usize = 256;
 
 const CALM: &str = "more frames without an effect than are allowed";
+const LENGTH: &str = "the body is not as long as `content-length` says";
+/// What is sent on a stream after its end.
+const OVER: (ErrorCode, &str) = (ErrorCode::StreamClosed, "a frame is of a stream that has ended");
 const SHORT: &str = "a frame has another length than its kind";
 
 /// How many bytes of a frame are read before it is handled.
@@ -169,7 +172,7 @@ impl<S> Connection<S> {
     fn stream_error(
         &mut self,
         id: u32,
-        code: ErrorCode,
+        (code, why): (ErrorCode, &'static str),
         events: &mut impl Events<Stream = S>,
     ) -> Result<(), Fault> {
         match self.streams.find(id) {
@@ -190,6 +193,7 @@ impl<S> Connection<S> {
         }
         frame::push_reset(&mut self.control, id, code);
         self.counts.reset += 1;
+        self.counts.why = Some(why);
         self.pay_reset()
     }
 
@@ -236,14 +240,14 @@ impl<S> Connection<S> {
                 }
                 Some(stream) if stream.is_reset_here => false,
                 Some(_) | None => {
-                    self.stream_error(head.stream, ErrorCode::StreamClosed, events)?;
+                    self.stream_error(head.stream, OVER, events)?;
                     false
                 }
             },
             Known::Idle => return Err(Fault::protocol("DATA is of a stream that was not opened")),
             Known::ResetHere => false,
             Known::Ended | Known::Passed => {
-                self.stream_error(head.stream, ErrorCode::StreamClosed, events)?;
+                self.stream_error(head.stream, OVER, events)?;
                 false
             }
         };
@@ -371,7 +375,7 @@ impl<S> Connection<S> {
             Known::Idle if self.streams.len() >= self.limits.streams as usize => {
                 fields::skip(&mut self.decoder, block)?;
                 self.counts.refused += 1;
-                self.stream_error(id, ErrorCode::RefusedStream, events)
+                self.stream_error(id, (ErrorCode::RefusedStream, "too many streams are open"), events)
             }
             Known::Idle => self.request(id, block, has_ended, events),
             Known::At(key) => self.trailers(key, id, block, has_ended, events),
@@ -394,8 +398,9 @@ impl<S> Connection<S> {
         let limit = self.limits.list_bytes as usize;
         let request = match fields::request(&mut self.decoder, block, limit, has_ended)? {
             Decoded::Request(request) => request,
-            Decoded::Trailers | Decoded::Malformed(_) => {
-                return self.stream_error(id, ErrorCode::ProtocolError, events);
+            Decoded::Trailers => return Ok(()),
+            Decoded::Malformed(why) => {
+                return self.stream_error(id, (ErrorCode::ProtocolError, why), events);
             }
         };
         self.counts.too_large += u32::from(request.is_too_large);
@@ -430,15 +435,16 @@ impl<S> Connection<S> {
         let decoded = fields::trailers(&mut self.decoder, block, self.limits.list_bytes as usize)?;
         let Some(stream) = self.streams.get_mut(key) else { return Ok(()) };
         if stream.remote == Half::Done {
-            return if stream.is_reset_here {
-                self.pay(1)
-            } else {
-                self.stream_error(id, ErrorCode::StreamClosed, events)
-            };
+            return if stream.is_reset_here { self.pay(1) } else { self.stream_error(id, OVER, events) };
         }
         let is_short = stream.content_left.is_some_and(|left| left > 0);
-        if !has_ended || is_short || matches!(decoded, Decoded::Malformed(_)) {
-            return self.stream_error(id, ErrorCode::ProtocolError, events);
+        let why = match decoded {
+            Decoded::Malformed(why) => Some(why),
+            Decoded::Request(_) | Decoded::Trailers if !has_ended => Some("trailers do not end the stream"),
+            Decoded::Request(_) | Decoded::Trailers => is_short.then_some(LENGTH),
+        };
+        if let Some(why) = why {
+            return self.stream_error(id, (ErrorCode::ProtocolError, why), events);
         }
         self.hand_over(id, &[], true, events);
         Ok(())
@@ -456,7 +462,7 @@ impl<S> Connection<S> {
         self.pay(1)?;
         match (payload.len(), self.streams.find(head.stream)) {
             (5, _) => Ok(()),
-            (_, Known::At(_)) => self.stream_error(head.stream, ErrorCode::FrameSizeError, events),
+            (_, Known::At(_)) => self.stream_error(head.stream, (ErrorCode::FrameSizeError, SHORT), events),
             _ => Err(Fault::of(ErrorCode::FrameSizeError, SHORT)),
         }
     }
@@ -502,6 +508,7 @@ impl<S> Connection<S> {
             return Err(Fault::of(ErrorCode::FrameSizeError, SHORT));
         }
         if head.has(flag::ACK) {
+            self.decoder.lower(self.limits.table_bytes as usize);
             return self.pay(1);
         }
         self.pay_answer(1 + u32::try_from(settings.len()).unwrap_or(u32::MAX))?;
@@ -590,11 +597,13 @@ impl<S> Connection<S> {
             return Ok(());
         }
         if increment == 0 {
-            return self.stream_error(head.stream, ErrorCode::ProtocolError, events);
+            let by_nothing = (ErrorCode::ProtocolError, "a window grows by 0");
+            return self.stream_error(head.stream, by_nothing, events);
         }
         stream.window += increment;
         if stream.window > WINDOW_MAX {
-            return self.stream_error(head.stream, ErrorCode::FlowControlError, events);
+            let too_far = (ErrorCode::FlowControlError, "a stream's window is over 2^31-1");
+            return self.stream_error(head.stream, too_far, events);
         }
         if stream.wants_room && stream.window > 0 && self.window > 0 {
             stream.wants_room = false;
@@ -608,12 +617,14 @@ impl<S> Connection<S> {
 
 impl<S> Stream<S> {
     /// A DATA frame begins, with `len` bytes that count against the window and `left` of the body.
-    fn take_data(&mut self, len: u32, left: u32, has_ended: bool) -> Result<(), ErrorCode> {
-        self.remote_window = self.remote_window.checked_sub(len).ok_or(ErrorCode::FlowControlError)?;
+    fn take_data(&mut self, len: u32, left: u32, has_ended: bool) -> Result<(), (ErrorCode, &'static str)> {
+        let too_much = (ErrorCode::FlowControlError, "more data than the stream's window");
+        self.remote_window = self.remote_window.checked_sub(len).ok_or(too_much)?;
         if let Some(content) = &mut self.content_left {
-            *content = content.checked_sub(u64::from(left)).ok_or(ErrorCode::ProtocolError)?;
+            let other = (ErrorCode::ProtocolError, LENGTH);
+            *content = content.checked_sub(u64::from(left)).ok_or(other)?;
             if has_ended && *content > 0 {
-                return Err(ErrorCode::ProtocolError);
+                return Err(other);
             }
         }
         Ok(())

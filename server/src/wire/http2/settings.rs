@@ -15,26 +15,27 @@ const ENABLE_CONNECT_PROTOCOL: u16 = 8;
 const NO_RFC7540_PRIORITIES: u16 = 9;
 
 /// The window of a stream and of a connection until a setting, or an update, says otherwise.
-pub const DEFAULT_WINDOW: u32 = 65_535;
+pub(super) const DEFAULT_WINDOW: u32 = 65_535;
 /// The largest window.
-pub const WINDOW_MAX: i64 = (1 << 31) - 1;
+pub(super) const WINDOW_MAX: i64 = (1 << 31) - 1;
 /// The largest payload that is sent in one frame, whatever the peer allows: streams of one connection take turns.
 const SENT_PAYLOAD_BYTES_MAX: u32 = 64 << 10;
 
 /// What the peer announced, as far as this side obeys it. It sends no pushes, and its heads fit in any list.
 #[derive(Clone, Copy, Debug)]
-pub struct PeerSettings {
+pub(super) struct PeerSettings {
     /// The window with which streams begin, in bytes.
-    pub initial_window: u32,
+    pub(super) initial_window: u32,
     /// The largest payload of a frame that is sent.
-    pub payload_bytes_max: u32,
+    pub(super) payload_bytes_max: u32,
 }
 
 impl PeerSettings {
-    pub const DEFAULT: Self = Self { initial_window: DEFAULT_WINDOW, payload_bytes_max: PAYLOAD_BYTES_MAX };
+    pub(super) const DEFAULT: Self =
+        Self { initial_window: DEFAULT_WINDOW, payload_bytes_max: PAYLOAD_BYTES_MAX };
 
     /// Applies one setting. Unknown ones are ignored.
-    pub fn apply(&mut self, id: u16, value: u32) -> Result<(), Fault> {
+    pub(super) fn apply(&mut self, id: u16, value: u32) -> Result<(), Fault> {
         match id {
             ENABLE_PUSH | ENABLE_CONNECT_PROTOCOL | NO_RFC7540_PRIORITIES if value > 1 => {
                 Err(Fault::of(ErrorCode::ProtocolError, "a setting that is on or off is 0 or 1"))
@@ -59,7 +60,7 @@ impl PeerSettings {
 }
 
 /// Appends the settings of this side.
-pub fn push(out: &mut Vec<u8>, limits: &Limits) {
+pub(super) fn push(out: &mut Vec<u8>, limits: &Limits) {
     let mut payload = Vec::with_capacity(6 * 6);
     let mut put = |id: u16, value: u32| {
         payload.extend_from_slice(&id.to_be_bytes());

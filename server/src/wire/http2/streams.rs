@@ -9,40 +9,40 @@ const ENDED_MAX: usize = 64;
 
 /// What one direction of a stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Half {
+pub(super) enum Half {
     Open,
     /// Everything was sent, or the stream was reset.
     Done,
 }
 
 #[derive(Debug)]
-pub struct Stream<S> {
-    pub id: u32,
+pub(super) struct Stream<S> {
+    pub(super) id: u32,
     /// What the peer sends.
-    pub remote: Half,
+    pub(super) remote: Half,
     /// What is sent to it.
-    pub local: Half,
+    pub(super) local: Half,
     /// Whether the final head was sent.
-    pub is_answered: bool,
+    pub(super) is_answered: bool,
     /// Whether something waits to be sent until there is room.
-    pub wants_room: bool,
+    pub(super) wants_room: bool,
     /// Whether it was reset by this side: what was under way is ignored.
-    pub is_reset_here: bool,
+    pub(super) is_reset_here: bool,
     /// Bytes that may be sent; below 0 after the peer made windows smaller.
-    pub window: i64,
+    pub(super) window: i64,
     /// Bytes that the peer may send.
-    pub remote_window: u32,
+    pub(super) remote_window: u32,
     /// Bytes that were consumed, and of which the peer was not told yet.
-    pub consumed: u32,
+    pub(super) consumed: u32,
     /// Bytes of the body that are still to come, if its length was announced.
-    pub content_left: Option<u64>,
+    pub(super) content_left: Option<u64>,
     /// `None` once it is released.
-    pub carried: Option<S>,
+    pub(super) carried: Option<S>,
 }
 
 /// What is known of a stream that the peer named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub(super) enum Known {
     At(StreamKey),
     /// It ended in both directions, or the peer reset it.
     Ended,
@@ -54,13 +54,13 @@ pub enum Known {
 }
 
 #[derive(Debug)]
-pub struct Streams<S> {
+pub(super) struct Streams<S> {
     slots: Vec<Option<Stream<S>>>,
     free: Vec<u32>,
     /// Numbers and keys, in the order of the numbers.
     by_id: Vec<(u32, u32)>,
     /// The highest number of a stream that the peer opened.
-    pub last: u32,
+    pub(super) last: u32,
     /// Streams that ended last, and whether this side reset them.
     ended: VecDeque<(u32, bool)>,
     /// The slot at which those that want room are asked next.
@@ -68,7 +68,7 @@ pub struct Streams<S> {
 }
 
 impl<S> Streams<S> {
-    pub const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
@@ -79,11 +79,11 @@ impl<S> Streams<S> {
         }
     }
 
-    pub const fn len(&self) -> usize {
+    pub(super) const fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    pub fn find(&self, id: u32) -> Known {
+    pub(super) fn find(&self, id: u32) -> Known {
         if let Ok(at) = self.by_id.binary_search_by_key(&id, |(id, _)| *id) {
             return Known::At(StreamKey(self.by_id[at].1));
         }
@@ -96,7 +96,7 @@ impl<S> Streams<S> {
     }
 
     /// Adds a stream with a higher number than all before.
-    pub fn add(&mut self, stream: Stream<S>) -> StreamKey {
+    pub(super) fn add(&mut self, stream: Stream<S>) -> StreamKey {
         debug_assert!(stream.id >= self.last, "the reader refuses lower numbers");
         self.last = stream.id;
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -108,16 +108,16 @@ impl<S> Streams<S> {
         StreamKey(slot)
     }
 
-    pub fn get(&self, key: StreamKey) -> Option<&Stream<S>> {
+    pub(super) fn get(&self, key: StreamKey) -> Option<&Stream<S>> {
         self.slots.get(key.0 as usize)?.as_ref()
     }
 
-    pub fn get_mut(&mut self, key: StreamKey) -> Option<&mut Stream<S>> {
+    pub(super) fn get_mut(&mut self, key: StreamKey) -> Option<&mut Stream<S>> {
         self.slots.get_mut(key.0 as usize)?.as_mut()
     }
 
     /// Removes a stream and remembers how it ended.
-    pub fn remove(&mut self, key: StreamKey) {
+    pub(super) fn remove(&mut self, key: StreamKey) {
         let Some(stream) = self.slots.get_mut(key.0 as usize).and_then(Option::take) else { return };
         if let Ok(at) = self.by_id.binary_search_by_key(&stream.id, |(id, _)| *id) {
             self.by_id.remove(at);
@@ -130,25 +130,25 @@ impl<S> Streams<S> {
     }
 
     /// Remembers a stream that ended.
-    pub fn remember(&mut self, id: u32, is_reset_here: bool) {
+    pub(super) fn remember(&mut self, id: u32, is_reset_here: bool) {
         if self.ended.len() >= ENDED_MAX {
             self.ended.pop_front();
         }
         self.ended.push_back((id, is_reset_here));
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream<S>> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream<S>> {
         self.slots.iter_mut().flatten()
     }
 
-    pub fn carried(&self) -> impl Iterator<Item = (StreamKey, &S)> {
+    pub(super) fn carried(&self) -> impl Iterator<Item = (StreamKey, &S)> {
         let streams = self.slots.iter().zip(0..);
         streams.filter_map(|(slot, at)| Some((StreamKey(at), slot.as_ref()?.carried.as_ref()?)))
     }
 
     /// Gives room to the streams that want it, each time from another one on: what there is of a connection's window is not
     /// always taken by the same.
-    pub fn give_room(&mut self, mut give: impl FnMut(StreamKey, &mut S)) {
+    pub(super) fn give_room(&mut self, mut give: impl FnMut(StreamKey, &mut S)) {
         let (len, turn) = (self.slots.len(), self.turn as usize);
         if len == 0 {
             return;
@@ -167,7 +167,7 @@ impl<S> Streams<S> {
     }
 
     /// Bytes that the table uses.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         size_of::<Option<Stream<S>>>() * self.slots.capacity()
             + size_of::<u32>() * self.free.capacity()
             + size_of::<(u32, u32)>() * self.by_id.capacity()
@@ -177,13 +177,13 @@ impl<S> Streams<S> {
 
 impl<S> Stream<S> {
     /// Both directions are over.
-    pub fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         (self.remote, self.local) = (Half::Done, Half::Done);
         self.wants_room = false;
     }
 
     /// The code with which a stream ends that its user gave up.
-    pub const fn code_of_release(&self) -> Option<ErrorCode> {
+    pub(super) const fn code_of_release(&self) -> Option<ErrorCode> {
         match (self.local, self.remote) {
             (Half::Open, _) if self.is_answered => Some(ErrorCode::InternalError),
             (Half::Open, _) => Some(ErrorCode::Cancel),

@@ -49,8 +49,9 @@ impl Decoder {
         Self { table: Table::new(table_bytes), table_bytes_max: table_bytes }
     }
 
-    /// The client acknowledged SETTINGS with a lower `SETTINGS_HEADER_TABLE_SIZE`: the next block must begin with a
-    /// size update, unless the table is already as small (section 4.2). A value above the one in force changes nothing.
+    /// The client acknowledged SETTINGS with a lower `SETTINGS_HEADER_TABLE_SIZE`: its next block is to begin with a size
+    /// update, unless the table is already as small (section 4.2). The table of a client without one, which may use no
+    /// table at all, stays as it is. A value above the one in force changes nothing.
     pub(crate) fn lower(&mut self, table_bytes: usize) {
         self.table_bytes_max = self.table_bytes_max.min(table_bytes);
     }
@@ -113,9 +114,6 @@ impl Decoder {
                 return Err(Fault::SizeUpdateTooLarge);
             }
             self.table.resize(bytes_max);
-        }
-        if self.table.bytes_max() > self.table_bytes_max {
-            return Err(Fault::SizeUpdateMissing);
         }
         Ok(())
     }

@@ -40,7 +40,6 @@ pub(crate) enum Fault {
     SizeUpdateLate,
     SizeUpdateTooMany,
     SizeUpdateTooLarge,
-    SizeUpdateMissing,
     EndInString,
     PaddingTooLong,
     PaddingNotOnes,
@@ -57,9 +56,6 @@ impl Fault {
             Self::SizeUpdateLate => "a table size update comes after a header field",
             Self::SizeUpdateTooMany => "a header block has more than two table size updates",
             Self::SizeUpdateTooLarge => "a table size update is above SETTINGS_HEADER_TABLE_SIZE",
-            Self::SizeUpdateMissing => {
-                "SETTINGS_HEADER_TABLE_SIZE was lowered, and no table size update followed"
-            }
             Self::EndInString => "a Huffman-coded string contains EOS",
             Self::PaddingTooLong => "a Huffman-coded string has more than 7 bits of padding",
             Self::PaddingNotOnes => {

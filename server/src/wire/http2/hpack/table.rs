@@ -160,11 +160,6 @@ impl Table {
         self.bytes + size_of::<Entry>() * self.entries.capacity()
     }
 
-    /// The maximum size.
-    pub(super) const fn bytes_max(&self) -> usize {
-        self.bytes_max
-    }
-
     /// The size (section 4.1).
     #[cfg(test)]
     pub(super) const fn bytes(&self) -> usize {

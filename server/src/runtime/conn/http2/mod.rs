@@ -1,0 +1,382 @@
+//! Connections of HTTP/2: many streams, each a watch or a request.
+//!
+//! Such a connection stays at the shard that accepted it. What a turn sends on its streams is collected in the outbox as frames, and
+//! goes to the kernel in one write. What the kernel does not take is kept, and its streams wait: a stream waits for the socket
+//! and for its windows alike, and costs the others nothing. A request is answered by a task, which sends between turns.
+
+mod task;
+mod turn;
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use revcast_engine::WatcherId;
+use revcast_engine::limits::DRAIN_GRACE;
+use revcast_engine::tick::Tick;
+
+use super::request_stream::RequestStream;
+use super::table::ConnEvent;
+use super::{Conn, Conns, Link, Streams};
+pub(in crate::runtime) use task::{Frames, Put};
+
+use crate::runtime::client::Client;
+use crate::runtime::sys::polls::Owner;
+use crate::runtime::tally::Open;
+use crate::wire::coding::Coding;
+use crate::wire::http2::{Connection, Counts, ErrorCode, Events, Limits, Request, StreamKey};
+use crate::wire::websocket::Reading;
+
+/// Interval of the checks for timeouts.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long after the first GOAWAY streams that the peer opened before it came are taken: a round trip.
+const LAST_STREAMS: Duration = Duration::from_millis(500);
+
+/// A connection's streams, and whose it is.
+#[derive(Debug)]
+pub(super) struct Http2 {
+    wire: Connection<Carried>,
+    client: Rc<Client>,
+    /// Bytes that it has in the outbox.
+    queued: usize,
+    /// Since when it has no stream.
+    idle_since: Tick,
+    /// When the peer was told that the connection ends.
+    announced: Option<Tick>,
+}
+
+/// What a stream carries.
+#[derive(Debug)]
+enum Carried {
+    Request(Rc<RequestStream>),
+    Watch(Watch),
+    /// A watch that has ended: its last bytes, which must be sent by then.
+    Ending(Vec<u8>, Tick),
+}
+
+#[derive(Debug)]
+struct Watch {
+    id: WatcherId,
+    coding: Coding,
+    /// Wire bytes that there was no room for: of a stream whose wire form is not the engine's.
+    rest: Vec<u8>,
+    /// Whether the engine waits to be told that there is room.
+    is_blocked: bool,
+}
+
+/// A request, to be answered by a task.
+#[derive(Debug)]
+pub(in crate::runtime) struct NewRequest {
+    pub(in crate::runtime) owner: Owner,
+    pub(in crate::runtime) key: StreamKey,
+    pub(in crate::runtime) request: Request,
+    pub(in crate::runtime) stream: Rc<RequestStream>,
+    pub(in crate::runtime) client: Rc<Client>,
+}
+
+/// What all connections of HTTP/2 of a shard share.
+#[derive(Debug, Default)]
+pub(super) struct Http2Table {
+    all: Vec<Owner>,
+    next_look: Tick,
+    requests: Vec<NewRequest>,
+    /// Watches that were to begin on a stream which was gone.
+    lost: Vec<WatcherId>,
+    counts: Counts,
+    /// How connections ended whose peers broke a rule.
+    faults: Vec<ErrorCode>,
+    /// Reused: frames of a task.
+    frames: Vec<u8>,
+    is_leaving: bool,
+    /// How long a connection may have no stream.
+    idle_timeout: Duration,
+}
+
+/// Takes the events of one connection.
+struct Arrivals<'a> {
+    owner: Owner,
+    client: &'a Rc<Client>,
+    requests: &'a mut Vec<NewRequest>,
+    news: &'a mut Vec<(WatcherId, ConnEvent)>,
+    /// Streams that have something to send.
+    ready: Vec<StreamKey>,
+    /// Bytes that were used at once.
+    used: Vec<(StreamKey, usize)>,
+    /// Bytes wait that the peer does not read.
+    is_busy: bool,
+    now: Tick,
+}
+
+impl Events for Arrivals<'_> {
+    type Stream = Carried;
+
+    fn request(&mut self, key: StreamKey, request: Request) -> Carried {
+        let stream = Rc::new(RequestStream::new(request.has_ended));
+        let client = Rc::clone(self.client);
+        let new = NewRequest { owner: self.owner, key, request, stream: Rc::clone(&stream), client };
+        self.requests.push(new);
+        Carried::Request(stream)
+    }
+
+    fn data(&mut self, key: StreamKey, stream: &mut Carried, bytes: &[u8], ended: bool) {
+        match stream {
+            Carried::Request(stream) => stream.put(bytes, ended),
+            Carried::Watch(watch) if watch.coding.reads() => {
+                self.used.push((key, bytes.len()));
+                let busy = self.is_busy || !watch.rest.is_empty();
+                let reading = watch.coding.read(bytes, busy, &mut watch.rest);
+                if !watch.rest.is_empty() {
+                    self.ready.push(key);
+                }
+                if reading == Reading::Over || ended {
+                    // The answer is sent after the message in progress, and then the stream ends.
+                    self.news.push((watch.id, ConnEvent::Gone { stalled: false }));
+                    let rest = std::mem::take(&mut watch.rest);
+                    *stream = Carried::Ending(rest, self.now.plus(DRAIN_GRACE));
+                    self.ready.push(key);
+                }
+            }
+            Carried::Watch(_) | Carried::Ending(..) => self.used.push((key, bytes.len())),
+        }
+    }
+
+    fn reset(&mut self, _: StreamKey, stream: &mut Carried) {
+        match stream {
+            Carried::Request(stream) => stream.lose(),
+            Carried::Watch(watch) => self.news.push((watch.id, ConnEvent::Gone { stalled: false })),
+            Carried::Ending(_, until) => *until = Tick::ZERO,
+        }
+    }
+
+    fn room(&mut self, key: StreamKey, stream: &mut Carried) {
+        match stream {
+            Carried::Request(stream) => stream.wake_writer(),
+            Carried::Watch(_) | Carried::Ending(..) => self.ready.push(key),
+        }
+    }
+}
+
+impl Http2 {
+    /// Whether the stream carries this watch.
+    pub(super) fn carries(&self, key: StreamKey, id: WatcherId) -> bool {
+        matches!(self.wire.carried(key), Some(Carried::Watch(watch)) if watch.id == id)
+    }
+
+    /// Watches, each once.
+    pub(super) fn watches(&self) -> impl Iterator<Item = (StreamKey, WatcherId)> {
+        self.wire.all_carried().filter_map(|(key, carried)| match carried {
+            Carried::Watch(watch) => Some((key, watch.id)),
+            Carried::Request(_) | Carried::Ending(..) => None,
+        })
+    }
+
+    /// The connection is gone: its tasks are told.
+    pub(super) fn lose_requests(&self) {
+        for (_, carried) in self.wire.all_carried() {
+            if let Carried::Request(stream) = carried {
+                stream.lose();
+            }
+        }
+    }
+
+    /// The outbox was passed on.
+    pub(super) const fn was_passed_on(&mut self) {
+        self.queued = 0;
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>() - size_of::<Connection<Carried>>() + self.wire.bytes()
+    }
+}
+
+impl Conns {
+    /// Adds a connection on which a client begins to speak HTTP/2.
+    pub(in crate::runtime) fn open_http2(
+        &mut self,
+        link: Link,
+        client: Rc<Client>,
+        limits: Limits,
+        idle_timeout: Duration,
+        now: Tick,
+    ) {
+        self.http2.idle_timeout = idle_timeout;
+        let slot = self.open(link);
+        let owner = self.owner(slot);
+        let Some(conn) = self.at(owner) else { return };
+        let wire = Connection::new(limits, now);
+        let http2 = Http2 { wire, client, queued: 0, idle_since: now, announced: None };
+        conn.streams = Streams::Http2(Box::new(http2));
+        self.http2.all.push(owner);
+        // What came already is read like the rest.
+        self.rest_until(Tick::ZERO, owner);
+    }
+
+    /// Requests that came since the last call.
+    pub(in crate::runtime) fn take_requests(&mut self) -> Vec<NewRequest> {
+        std::mem::take(&mut self.http2.requests)
+    }
+
+    /// Calls `count` with what peers did since the last call, and the codes with which connections ended.
+    pub(in crate::runtime) fn take_http2_counts(&mut self, count: impl FnOnce(&Counts, &[ErrorCode])) {
+        let Http2Table { counts, faults, .. } = &mut self.http2;
+        if *counts != Counts::default() || !faults.is_empty() {
+            count(&std::mem::take(counts), faults);
+            faults.clear();
+        }
+    }
+
+    /// What is open.
+    pub(in crate::runtime) fn open_http2s(&self) -> Open {
+        let mut open = Open::default();
+        for http2 in self.http2.all.iter().filter_map(|owner| self.http2_of(*owner)) {
+            open.connections += 1;
+            open.streams += http2.wire.open_streams();
+            open.watches += http2.watches().count();
+        }
+        open
+    }
+
+    /// Bytes of these connections, and of their streams.
+    pub(super) fn bytes_of_http2(&self) -> usize {
+        self.http2.all.iter().filter_map(|owner| self.http2_of(*owner)).map(Http2::bytes).sum()
+    }
+
+    fn http2_of(&self, owner: Owner) -> Option<&Http2> {
+        let conn = self.slots.get(owner.slot as usize)?.conn.as_ref()?;
+        if let Streams::Http2(http2) = &conn.streams
+            && self.owner(owner.slot) == owner
+        {
+            return Some(http2);
+        }
+        None
+    }
+
+    /// A request has become a watch. Its reply's head was sent.
+    pub(in crate::runtime) fn attach_to(
+        &mut self,
+        owner: Owner,
+        key: StreamKey,
+        id: WatcherId,
+        coding: Coding,
+    ) {
+        let Some(http2) = self.at(owner).and_then(|conn| conn.http2()) else {
+            return self.http2.lost.push(id);
+        };
+        let is_done = http2.wire.is_done(key);
+        let Some(carried) = http2.wire.carried_mut(key) else { return self.http2.lost.push(id) };
+        *carried = Carried::Watch(Watch { id, coding, rest: Vec::new(), is_blocked: false });
+        if is_done {
+            self.http2.lost.push(id);
+        }
+    }
+
+    /// Whether watches wait to be told that their stream is gone.
+    pub(super) const fn has_lost(&self) -> bool {
+        !self.http2.lost.is_empty()
+    }
+
+    pub(super) fn tell_lost(&mut self, news: &mut Vec<(WatcherId, ConnEvent)>) {
+        news.extend(self.http2.lost.drain(..).map(|id| (id, ConnEvent::Gone { stalled: false })));
+    }
+
+    /// Ends a watch's stream. `clean`: its end was taken over; otherwise it is reset.
+    pub(super) fn detach_from(
+        &mut self,
+        owner: Owner,
+        key: StreamKey,
+        id: WatcherId,
+        clean: bool,
+        now: Tick,
+    ) {
+        self.gone += 1;
+        let Some(http2) = self.at(owner).and_then(|conn| conn.http2()) else { return };
+        if !http2.carries(key, id) {
+            return;
+        }
+        if clean && !http2.wire.is_done(key) {
+            if let Some(carried) = http2.wire.carried_mut(key)
+                && let Carried::Watch(watch) = carried
+            {
+                *carried = Carried::Ending(std::mem::take(&mut watch.rest), now.plus(DRAIN_GRACE));
+            }
+            self.http2.next_look = self.http2.next_look.min(now.plus(DRAIN_GRACE));
+            return;
+        }
+        if !clean {
+            http2.wire.reset(key, ErrorCode::InternalError);
+        }
+        http2.wire.release(key);
+        http2.idle_since = now;
+        self.after_task(owner);
+    }
+
+    /// The server is about to close: connections end when their streams have.
+    pub(in crate::runtime) const fn leave(&mut self) {
+        if !self.http2.is_leaving {
+            self.http2.is_leaving = true;
+            self.http2.next_look = Tick::ZERO;
+        }
+    }
+
+    /// Handles timers of connections, and ends those that are over.
+    pub(super) fn tend_http2(&mut self, now: Tick, news: &mut Vec<(WatcherId, ConnEvent)>) {
+        if self.http2.all.is_empty() || now < self.http2.next_look {
+            return;
+        }
+        self.http2.next_look = now.plus(LOOK_EVERY);
+        let mut all = std::mem::take(&mut self.http2.all);
+        let (is_leaving, idle_timeout) = (self.http2.is_leaving, self.http2.idle_timeout);
+        all.retain(|owner| {
+            let Some(http2) = self.at(*owner).and_then(|conn| conn.http2()) else { return false };
+            http2.tend(now, is_leaving, idle_timeout);
+            self.go_on(*owner, now, news);
+            true
+        });
+        self.http2.all = all;
+    }
+
+    /// Resets the streams of all watches. Returns how many there were.
+    pub(super) fn close_watches(&mut self, owner: Owner) -> usize {
+        let Some(http2) = self.at(owner).and_then(|conn| conn.http2()) else { return 0 };
+        let watches: Vec<StreamKey> = http2.watches().map(|(key, _)| key).collect();
+        for key in &watches {
+            http2.wire.reset(*key, ErrorCode::InternalError);
+            http2.wire.release(*key);
+        }
+        self.after_task(owner);
+        watches.len()
+    }
+}
+
+impl Http2 {
+    fn tend(&mut self, now: Tick, is_leaving: bool, idle_timeout: Duration) {
+        self.wire.tick(now);
+        let late: Vec<StreamKey> = self
+            .wire
+            .all_carried()
+            .filter(|(_, carried)| matches!(carried, Carried::Ending(_, until) if *until <= now))
+            .map(|(key, _)| key)
+            .collect();
+        for key in late {
+            self.wire.release(key);
+        }
+        if self.wire.open_streams() > 0 {
+            self.idle_since = now;
+        } else if now.since(self.idle_since) >= idle_timeout {
+            self.wire.refuse_new();
+        }
+        match self.announced {
+            None if is_leaving => {
+                self.announced = Some(now);
+                self.wire.announce_end();
+            }
+            Some(at) if now.since(at) >= LAST_STREAMS => self.wire.refuse_new(),
+            Some(_) | None => {}
+        }
+    }
+}
+
+impl Conn {
+    pub(super) fn http2(&mut self) -> Option<&mut Http2> {
+        if let Streams::Http2(http2) = &mut self.streams { Some(http2) } else { None }
+    }
+}

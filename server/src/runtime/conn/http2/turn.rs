@@ -1,0 +1,301 @@
+//! What a turn does on connections of HTTP/2: it reads them, and collects what their streams send.
+
+use revcast_engine::limits::PAGE_BYTES;
+use revcast_engine::tick::Tick;
+use revcast_engine::{Sent, WatcherId};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+use super::{Arrivals, Carried, Http2, Watch};
+use crate::runtime::conn::send::Offer;
+use crate::runtime::conn::table::ConnEvent;
+use crate::runtime::conn::tls::State;
+use crate::runtime::conn::{Conn, Conns, Streams};
+use crate::runtime::sys::polls::Owner;
+use crate::wire::coding::Coding;
+use crate::wire::http2::StreamKey;
+
+/// Bytes of one connection that are collected in a turn before they go to the kernel.
+const QUEUED_BYTES_MAX: usize = 256 << 10;
+
+impl Conns {
+    /// Offers something to a watch's stream, to be sent at the end of the turn.
+    pub(in crate::runtime::conn) fn collect_frames(&mut self, owner: Owner, key: StreamKey, what: Offer<'_>) -> Sent {
+        let Self { slots, outbox, polls, compressor, .. } = self;
+        let Some(conn) = &mut slots[owner.slot as usize].conn else { return Sent::Gone };
+        let is_full = conn.is_full();
+        let Streams::Http2(http2) = &mut conn.streams else { return Sent::Gone };
+        let Http2 { wire, queued, .. } = &mut **http2;
+        let Some(Carried::Watch(watch)) = wire.carried_mut(key) else { return Sent::Gone };
+        let (is_bare, has_rest) = (watch.coding.rests_within_messages(), !watch.rest.is_empty());
+        let bytes = match what {
+            // The engine keeps the position in a message, so there may be a part of one.
+            Offer::Messages(run) if is_bare => run.bytes(),
+            Offer::Messages(run) => &run.bytes()[..run.page(PAGE_BYTES)],
+            Offer::Heartbeat => watch.coding.heartbeat(),
+        };
+        let room = if is_full || has_rest { 0 } else { wire.room(key) };
+        if room == 0 || (matches!(what, Offer::Heartbeat) && room < bytes.len()) {
+            if matches!(what, Offer::Messages(_)) {
+                wire.want_room(key);
+                if let Some(Carried::Watch(watch)) = wire.carried_mut(key) {
+                    watch.is_blocked = true;
+                }
+                if is_full {
+                    conn.poll_to_write(owner, polls);
+                }
+            }
+            return Sent::Took(0);
+        }
+        let again = std::mem::replace(&mut conn.is_queued, true);
+        let before = outbox.len();
+        let taken = if is_bare {
+            outbox.put_with(owner.slot, again, |out| wire.push_data(key, bytes, false, out)).bytes
+        } else {
+            // The stream's own form is made apart from the connection.
+            let Some(Carried::Watch(watch)) = wire.carried_mut(key) else { return Sent::Gone };
+            let mut coding = std::mem::replace(&mut watch.coding, Coding::Bare);
+            let coded = match what {
+                Offer::Messages(_) => coding.encode(compressor, bytes),
+                Offer::Heartbeat => bytes,
+            };
+            let pushed = outbox.put_with(owner.slot, again, |out| wire.push_data(key, coded, false, out));
+            if let Some(Carried::Watch(watch)) = wire.carried_mut(key) {
+                watch.rest.extend_from_slice(&coded[pushed.bytes..]);
+                watch.coding = coding;
+            }
+            bytes.len()
+        };
+        *queued += outbox.len() - before;
+        let is_over = *queued > QUEUED_BYTES_MAX;
+        if !what.is_all(taken) {
+            if let Some(Carried::Watch(watch)) = wire.carried_mut(key) {
+                watch.is_blocked = true;
+            }
+            // If it is not the windows that are lacking, there is more to take at once.
+            if wire.room(key) > 0 {
+                conn.poll_to_write(owner, polls);
+            }
+        }
+        if is_over || self.is_outbox_full() {
+            self.flush();
+        }
+        Sent::Took(taken)
+    }
+
+    /// Ends a watch's stream after everything that it was sent.
+    pub(in crate::runtime::conn) fn end_frames(&mut self, owner: Owner, key: StreamKey) -> Sent {
+        let Self { slots, outbox, .. } = self;
+        let Some(conn) = &mut slots[owner.slot as usize].conn else { return Sent::Gone };
+        let is_full = conn.is_full();
+        let Streams::Http2(http2) = &mut conn.streams else { return Sent::Gone };
+        let Http2 { wire, queued, .. } = &mut **http2;
+        let Some(Carried::Watch(watch)) = wire.carried_mut(key) else { return Sent::Gone };
+        watch.coding.push_end(&mut watch.rest);
+        let rest = std::mem::take(&mut watch.rest);
+        let sent = if is_full {
+            0
+        } else {
+            let again = std::mem::replace(&mut conn.is_queued, true);
+            let before = outbox.len();
+            let pushed = outbox.put_with(owner.slot, again, |out| wire.push_data(key, &rest, true, out));
+            *queued += outbox.len() - before;
+            pushed.bytes
+        };
+        // What is left goes out when there is room.
+        if let Some(Carried::Watch(watch)) = wire.carried_mut(key) {
+            watch.rest = rest[sent..].to_vec();
+        }
+        Sent::Took(rest.len())
+    }
+
+    /// Reads what a peer sent.
+    pub(in crate::runtime::conn) fn read_http2(&mut self, owner: Owner, now: Tick, news: &mut Vec<(WatcherId, ConnEvent)>) {
+        let (mut wire, mut plain) = self.take_scratch();
+        let read = self.at(owner).map(|conn| conn.read_plain(&mut wire, &mut plain));
+        match read {
+            Some(Some(state)) => {
+                let ready = self.receive(owner, &plain, now, news);
+                self.send_ready(owner, &ready, news);
+                if state == State::Closed {
+                    // Its streams are of no use to it.
+                    self.lose(owner, news);
+                } else {
+                    self.go_on(owner, now, news);
+                }
+            }
+            Some(None) => self.lose(owner, news),
+            None => {}
+        }
+        self.put_scratch(wire, plain);
+    }
+
+    /// Takes plain bytes of a peer. Returns the streams that have something to send.
+    fn receive(
+        &mut self,
+        owner: Owner,
+        plain: &[u8],
+        now: Tick,
+        news: &mut Vec<(WatcherId, ConnEvent)>,
+    ) -> Vec<StreamKey> {
+        let Self { slots, http2: table, .. } = self;
+        let Some(conn) = &mut slots[owner.slot as usize].conn else { return Vec::new() };
+        let is_busy = conn.is_full();
+        let Streams::Http2(http2) = &mut conn.streams else { return Vec::new() };
+        let Http2 { wire, client, .. } = &mut **http2;
+        let requests = &mut table.requests;
+        let mut arrivals =
+            Arrivals { owner, client, requests, news, ready: Vec::new(), used: Vec::new(), is_busy, now };
+        wire.receive(plain, now, &mut arrivals);
+        let Arrivals { ready, used, .. } = arrivals;
+        for (key, bytes) in used {
+            wire.consume(key, bytes);
+        }
+        let counts = wire.take_counts();
+        if let Some(why) = counts.why {
+            crate::log::debug(|| format!("a stream of an HTTP/2 connection was reset: {why}"));
+        }
+        table.counts.reset_by_peer += counts.reset_by_peer;
+        table.counts.reset += counts.reset;
+        table.counts.refused += counts.refused;
+        table.counts.too_large += counts.too_large;
+        ready
+    }
+
+    /// Sends what these streams have to send, and tells the engine of those that have room then.
+    fn send_ready(&mut self, owner: Owner, ready: &[StreamKey], news: &mut Vec<(WatcherId, ConnEvent)>) {
+        let Self { slots, outbox, .. } = self;
+        let Some(conn) = &mut slots[owner.slot as usize].conn else { return };
+        if conn.is_full() {
+            return;
+        }
+        let Streams::Http2(http2) = &mut conn.streams else { return };
+        let Http2 { wire, queued, .. } = &mut **http2;
+        let before = outbox.len();
+        for &key in ready {
+            let (rest, ends) = match wire.carried_mut(key) {
+                Some(Carried::Watch(watch)) => {
+                    watch.coding.settle(&mut watch.rest);
+                    (std::mem::take(&mut watch.rest), false)
+                }
+                Some(Carried::Ending(rest, _)) => (std::mem::take(rest), true),
+                Some(Carried::Request(_)) | None => continue,
+            };
+            let pushed = if rest.is_empty() && !ends {
+                None
+            } else {
+                let again = std::mem::replace(&mut conn.is_queued, true);
+                Some(outbox.put_with(owner.slot, again, |out| wire.push_data(key, &rest, ends, out)))
+            };
+            let is_all = pushed.is_none_or(|pushed| pushed.is_all);
+            match wire.carried_mut(key) {
+                Some(Carried::Watch(watch)) if is_all => {
+                    if std::mem::take(&mut watch.is_blocked) {
+                        news.push((watch.id, ConnEvent::Writable));
+                    }
+                }
+                Some(Carried::Ending(..)) if is_all => drop(wire.release(key)),
+                Some(Carried::Watch(Watch { rest: left, .. }) | Carried::Ending(left, _)) => {
+                    *left = rest[pushed.map_or(0, |pushed| pushed.bytes)..].to_vec();
+                }
+                Some(Carried::Request(_)) | None => {}
+            }
+        }
+        *queued += outbox.len() - before;
+    }
+
+    /// Sends control frames with the turn's output, and ends a connection that is over. Reading goes on otherwise.
+    pub(super) fn go_on(&mut self, owner: Owner, now: Tick, news: &mut Vec<(WatcherId, ConnEvent)>) {
+        let Self { slots, outbox, polls, .. } = self;
+        let Some(conn) = &mut slots[owner.slot as usize].conn else { return };
+        let is_full = conn.is_full();
+        let Streams::Http2(http2) = &mut conn.streams else { return };
+        let Http2 { wire, queued, .. } = &mut **http2;
+        let is_over = wire.ended().is_some() || (wire.refuses_new() && wire.open_streams() == 0);
+        if wire.has_control() && !is_full && !is_over {
+            let again = std::mem::replace(&mut conn.is_queued, true);
+            let before = outbox.len();
+            outbox.put_with(owner.slot, again, |out| wire.take_control(out));
+            *queued += outbox.len() - before;
+        }
+        if is_over {
+            self.finish_http2(owner, now, news);
+        } else {
+            conn.poll_to_read(owner, polls);
+            if conn.is_full() {
+                conn.poll_to_write(owner, polls);
+            }
+        }
+    }
+
+    /// Ends a connection: what it has to say goes out, then it lingers.
+    fn finish_http2(&mut self, owner: Owner, now: Tick, news: &mut Vec<(WatcherId, ConnEvent)>) {
+        self.flush();
+        let Some(conn) = self.at(owner) else { return };
+        let Some(http2) = conn.http2() else { return };
+        let ended = http2.wire.ended();
+        let mut last = Vec::new();
+        http2.wire.take_control(&mut last);
+        http2.lose_requests();
+        let watches: Vec<WatcherId> = http2.watches().map(|(_, id)| id).collect();
+        news.extend(watches.into_iter().map(|id| (id, ConnEvent::Gone { stalled: false })));
+        conn.streams = Streams::None;
+        let appended = conn.append(&last);
+        if let Some(ended) = ended {
+            self.http2.faults.push(ended.0.code);
+            crate::log::debug(|| format!("an HTTP/2 connection ended: {ended}"));
+        }
+        match appended {
+            Some(()) => self.linger(owner, now, false),
+            None => self.close(owner),
+        }
+    }
+
+    /// What was unsent of a connection is sent: its streams may send again.
+    pub(in crate::runtime::conn) fn http2_is_writable(
+        &mut self,
+        owner: Owner,
+        now: Tick,
+        news: &mut Vec<(WatcherId, ConnEvent)>,
+    ) {
+        let Some(http2) = self.at(owner).and_then(|conn| conn.http2()) else { return };
+        let mut ready = Vec::new();
+        for (key, carried) in http2.wire.all_carried() {
+            match carried {
+                Carried::Request(stream) => stream.wake_writer(),
+                Carried::Watch(watch) if watch.is_blocked || !watch.rest.is_empty() => ready.push(key),
+                Carried::Watch(_) => {}
+                Carried::Ending(..) => ready.push(key),
+            }
+        }
+        ready.retain(|key| {
+            http2.wire.want_room(*key) || matches!(http2.wire.carried(*key), Some(Carried::Ending(..)))
+        });
+        self.send_ready(owner, &ready, news);
+        self.go_on(owner, now, news);
+    }
+}
+
+impl Conn {
+    /// Reads once. `None`: the peer disconnected, or broke TLS.
+    fn read_plain(&mut self, wire: &mut [u8], plain: &mut Vec<u8>) -> Option<State> {
+        let fd = &self.fd;
+        let rare = self.rare.get_or_insert_default();
+        if !rare.unread.is_empty() {
+            plain.append(&mut rare.unread);
+            return Some(State::Open);
+        }
+        let bytes = match recv(fd, &mut wire[..], RecvFlags::DONTWAIT) {
+            Ok((read, _)) if read > 0 => &wire[..read],
+            Err(Errno::AGAIN | Errno::INTR) => &[],
+            Ok(_) | Err(_) => return None,
+        };
+        let Some(session) = &mut rare.tls else {
+            plain.extend_from_slice(bytes);
+            return Some(State::Open);
+        };
+        let state = session.read(bytes, plain, rare.unsent.tail());
+        let flushed = rare.unsent.flush(fd);
+        state.ok().filter(|_| flushed.is_some())
+    }
+}
