@@ -202,9 +202,13 @@ pub(crate) mod tests {
 
     /// The content of a whole stream in chunks; checks the checksum and the length.
     pub(crate) fn unzipped(wire: &[u8]) -> Vec<u8> {
-        let gzip = dechunked(wire);
+        inflated(&dechunked(wire))
+    }
+
+    /// What a complete stream without chunks decompresses to.
+    pub(crate) fn inflated(gzip: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut decoder = GzDecoder::new(&gzip[..]);
+        let mut decoder = GzDecoder::new(gzip);
         decoder.read_to_end(&mut out).expect("one valid gzip stream");
         assert!(decoder.into_inner().is_empty(), "nothing after it");
         out

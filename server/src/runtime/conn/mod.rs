@@ -12,6 +12,8 @@ mod http2;
 mod linger;
 mod outbox;
 #[cfg(test)]
+mod over_http2;
+#[cfg(test)]
 mod over_tls;
 mod request_stream;
 mod send;

@@ -20,7 +20,12 @@ const QUEUED_BYTES_MAX: usize = 256 << 10;
 
 impl Conns {
     /// Offers something to a watch's stream, to be sent at the end of the turn.
-    pub(in crate::runtime::conn) fn collect_frames(&mut self, owner: Owner, key: StreamKey, what: Offer<'_>) -> Sent {
+    pub(in crate::runtime::conn) fn collect_frames(
+        &mut self,
+        owner: Owner,
+        key: StreamKey,
+        what: Offer<'_>,
+    ) -> Sent {
         let Self { slots, outbox, polls, compressor, .. } = self;
         let Some(conn) = &mut slots[owner.slot as usize].conn else { return Sent::Gone };
         let is_full = conn.is_full();
@@ -110,7 +115,12 @@ impl Conns {
     }
 
     /// Reads what a peer sent.
-    pub(in crate::runtime::conn) fn read_http2(&mut self, owner: Owner, now: Tick, news: &mut Vec<(WatcherId, ConnEvent)>) {
+    pub(in crate::runtime::conn) fn read_http2(
+        &mut self,
+        owner: Owner,
+        now: Tick,
+        news: &mut Vec<(WatcherId, ConnEvent)>,
+    ) {
         let (mut wire, mut plain) = self.take_scratch();
         let read = self.at(owner).map(|conn| conn.read_plain(&mut wire, &mut plain));
         match read {

@@ -1,0 +1,289 @@
+//! Streams of one connection of HTTP/2: sent together, blocked and ended each for itself.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::time::Duration;
+
+use revcast_engine::{Run, Sent};
+
+use super::tests::{Stand, link, pair};
+use super::*;
+use crate::frontend::Wire;
+use crate::runtime::client::{Client, Permit};
+use crate::runtime::listener::ListenerKind;
+use crate::wire::coding::Delimiter;
+use crate::wire::gzip;
+use crate::wire::http2::{ErrorCode, Limits, PREFACE, hpack};
+
+const LIMITS: Limits = Limits {
+    streams: 10,
+    list_bytes: 16 << 10,
+    table_bytes: 4 << 10,
+    stream_window: 64 << 10,
+    connection_window: 1 << 20,
+};
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+/// `GET /` of `a`.
+const GET: &[u8] = &[0x82, 0x86, 0x84, 0x01, 1, b'a'];
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(payload.len()).expect("it is short").to_be_bytes();
+    [&len[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+type Frame = (u8, u8, u32, Vec<u8>);
+
+/// A connection, and its client.
+struct Case {
+    stand: Stand,
+    client: UnixStream,
+    owner: crate::runtime::sys::polls::Owner,
+    held: Vec<u8>,
+}
+
+impl Case {
+    /// With so many watches. `window`: of each stream.
+    fn open(window: u32, codings: Vec<Coding>) -> (Self, Vec<(Place, WatcherId)>) {
+        let mut stand = Stand::new();
+        let (ours, mut client) = pair();
+        client.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+        let settings = [&[0, 4][..], &window.to_be_bytes()].concat();
+        let requests = (0..).zip(&codings).flat_map(|(number, _)| frame(HEADERS, 5, 2 * number + 1, GET));
+        let bytes = PREFACE
+            .iter()
+            .copied()
+            .chain(frame(SETTINGS, 0, 0, &settings))
+            .chain(requests)
+            .collect::<Vec<u8>>();
+        client.write_all(&bytes).expect("a socket");
+        let now = stand.now();
+        let known = Rc::new(Client::new(ListenerKind::Public, Permit::Operator, None));
+        stand.conns.open_http2(link(ours, None), known, LIMITS, Duration::from_secs(90), now);
+        let mut requests = Vec::new();
+        stand.until(|_| true);
+        while requests.len() < codings.len() {
+            stand.turn(stand.now());
+            requests.extend(stand.conns.take_requests());
+        }
+        let owner = requests[0].owner;
+        let mut watches = Vec::new();
+        for (request, coding) in requests.iter().zip(codings) {
+            let id = stand.id();
+            let mut block = Vec::new();
+            hpack::push_status(&mut block, 200);
+            let frames = Frames { head: Some(&block), ..Frames::default() };
+            assert_eq!(stand.conns.put_frames(owner, request.key, frames), Put::Data(0, true));
+            stand.conns.attach_to(owner, request.key, id, coding);
+            watches.push((Place::among(owner.slot, request.key), id));
+        }
+        let mut case = Self { stand, client, owner, held: Vec::new() };
+        let heads = (0..watches.len()).map(|_| case.next_of(HEADERS).2).collect::<Vec<_>>();
+        assert_eq!(heads, (0..).map(|number| 2 * number + 1).take(watches.len()).collect::<Vec<_>>());
+        (case, watches)
+    }
+
+    fn next(&mut self) -> Frame {
+        loop {
+            if let Some(&[a, b, c, kind, flags, w, x, y, z]) = self.held.first_chunk::<9>() {
+                let len = 9 + u32::from_be_bytes([0, a, b, c]) as usize;
+                if self.held.len() >= len {
+                    let payload = self.held.drain(..len).skip(9).collect();
+                    return (kind, flags, u32::from_be_bytes([w, x, y, z]), payload);
+                }
+            }
+            let mut room = [0; 70_000];
+            let read = self.client.read(&mut room).expect("a frame");
+            assert!(read > 0, "the connection has ended");
+            self.held.extend_from_slice(&room[..read]);
+        }
+    }
+
+    /// The next frame of a kind, or of data.
+    fn next_of(&mut self, kind: u8) -> Frame {
+        loop {
+            let frame = self.next();
+            if frame.0 == kind || frame.0 == DATA {
+                return frame;
+            }
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.client.write_all(bytes).expect("a socket");
+        self.client.flush().expect("a socket");
+    }
+
+    fn offer(&mut self, (place, id): (Place, WatcherId), message: &[u8]) -> Sent {
+        self.stand.conns.begin();
+        self.stand.conns.offer(place, id, Offer::Messages(Run::new(message, &[message.len()], 0)))
+    }
+
+    fn end(&mut self, (place, id): (Place, WatcherId), clean: bool) {
+        if clean {
+            assert!(matches!(self.stand.conns.end(place, id), Sent::Took(_)));
+            self.stand.conns.flush();
+        }
+        let now = self.stand.now();
+        assert!(self.stand.conns.detach(place, id, clean, now).is_none());
+        self.stand.turn(now);
+    }
+}
+
+fn gzip_coding() -> Coding {
+    Wire::Gzip.coding(Delimiter::Frames)
+}
+
+/// One system call sends all that one connection is sent in a turn.
+#[test]
+fn streams_of_one_connection_go_out_together() {
+    let (mut case, watches) = Case::open(1000, vec![Coding::Bare, Coding::Bare, Coding::Bare]);
+    for (number, watch) in watches.iter().enumerate() {
+        assert_eq!(case.offer(*watch, &[b'a'; 10][..=number]), Sent::Took(number + 1));
+    }
+    let mut room = [0; 100];
+    case.client.set_nonblocking(true).expect("a socket");
+    assert_eq!(case.client.read(&mut room).expect_err("nothing yet").kind(), ErrorKind::WouldBlock);
+    case.stand.conns.flush();
+    assert_eq!(case.client.read(&mut room).expect("all of it"), 3 * 9 + 1 + 2 + 3);
+    let expected = [frame(DATA, 0, 1, b"a"), frame(DATA, 0, 3, b"aa"), frame(DATA, 0, 5, b"aaa")].concat();
+    assert_eq!(room[..expected.len()], expected);
+}
+
+/// A stream without a window costs the others nothing, and is told of when it has one.
+#[test]
+fn a_stream_without_a_window_holds_up_no_other() {
+    let (mut case, watches) = Case::open(5, vec![Coding::Bare, Coding::Bare]);
+    assert_eq!(case.offer(watches[0], b"abcdefgh"), Sent::Took(5), "the engine keeps the rest");
+    assert_eq!(case.offer(watches[0], b"fgh"), Sent::Took(0));
+    assert_eq!(case.offer(watches[1], b"abc"), Sent::Took(3));
+    case.stand.conns.flush();
+    assert_eq!([case.next(), case.next()], [(DATA, 0, 1, b"abcde".to_vec()), (DATA, 0, 3, b"abc".to_vec())]);
+    case.send(&frame(WINDOW_UPDATE, 0, 1, &3u32.to_be_bytes()));
+    case.stand.until(|stand| !stand.events.is_empty());
+    assert_eq!(case.stand.events, [(watches[0].1, ConnEvent::Writable)]);
+    assert_eq!(case.offer(watches[0], b"fgh"), Sent::Took(3));
+    // Neither is sent a space that it has no room for.
+    let (place, id) = watches[0];
+    assert_eq!(case.stand.conns.offer(place, id, Offer::Heartbeat), Sent::Took(0));
+}
+
+/// Streams that a full socket blocked are told of when it is not full; what was collected is sent first.
+#[test]
+fn a_full_socket_blocks_all_of_its_streams() {
+    let (mut case, watches) = Case::open(1 << 30, vec![Coding::Bare, Coding::Bare, Coding::Bare]);
+    case.send(&frame(WINDOW_UPDATE, 0, 0, &(1u32 << 30).to_be_bytes()));
+    case.stand.until(|_| true);
+    case.stand.turn(case.stand.now());
+    let message = vec![b'm'; 1 << 20];
+    let mut sent = 0;
+    while let Sent::Took(taken @ 1..) = case.offer(watches[0], &message) {
+        sent += taken;
+        case.stand.conns.flush();
+    }
+    assert_eq!(case.offer(watches[1], b"later"), Sent::Took(0));
+    let mut received = 0;
+    case.stand.conns.submit();
+    while received < sent {
+        if let (DATA, _, 1, payload) = case.next() {
+            received += payload.len();
+        }
+        case.stand.turn(case.stand.now());
+    }
+    case.stand.until(|stand| stand.events.len() >= 2);
+    let mut told: Vec<WatcherId> = case.stand.events.iter().map(|(id, _)| *id).collect();
+    told.sort_unstable();
+    told.dedup();
+    assert_eq!(told.len(), 2, "the third was refused nothing: {:?}", case.stand.events);
+    assert_eq!(case.offer(watches[1], b"later"), Sent::Took(5));
+}
+
+/// What a stream's own coding made, and the window does not take, goes out before anything else of it, and before its end.
+#[test]
+fn a_coded_stream_keeps_what_has_no_room() {
+    let (mut case, watches) = Case::open(100, vec![gzip_coding(), Coding::Bare]);
+    let noise = gzip::tests::noise(1000);
+    assert_eq!(case.offer(watches[0], &noise), Sent::Took(1000));
+    assert_eq!(case.offer(watches[0], b"more"), Sent::Took(0));
+    case.end(watches[0], true);
+    assert_eq!(case.stand.conns.take_gone(), 1);
+    let mut coded = gzip::OPENING_BARE.to_vec();
+    loop {
+        let (kind, flags, stream, payload) = case.next_of(RST_STREAM);
+        assert_eq!((kind, stream), (DATA, 1));
+        coded.extend_from_slice(&payload);
+        if flags == 1 {
+            break;
+        }
+        case.send(&frame(WINDOW_UPDATE, 0, 1, &100u32.to_be_bytes()));
+        std::thread::sleep(Duration::from_millis(1));
+        case.stand.turn(case.stand.now());
+        case.stand.turn(case.stand.now());
+    }
+    assert!(coded.len() > 1000, "noise stays as long");
+    assert_eq!(gzip::tests::inflated(&coded), noise);
+    // The other goes on.
+    assert_eq!(case.offer(watches[1], b"on"), Sent::Took(2));
+}
+
+#[test]
+fn a_stream_ends_alone() {
+    let (mut case, watches) = Case::open(1000, vec![Coding::Bare, Coding::Bare, Coding::Bare]);
+    case.end(watches[0], true);
+    assert_eq!(case.next(), (DATA, 1, 1, Vec::new()));
+    case.end(watches[1], false);
+    assert_eq!(case.next(), (RST_STREAM, 0, 3, (ErrorCode::InternalError as u32).to_be_bytes().to_vec()));
+    // The client ends one itself.
+    case.send(&frame(RST_STREAM, 0, 5, &8u32.to_be_bytes()));
+    case.stand.until(|stand| !stand.events.is_empty());
+    assert_eq!(case.stand.events, [(watches[2].1, ConnEvent::Gone { stalled: false })]);
+    case.end(watches[2], false);
+    assert_eq!(case.stand.conns.take_gone(), 3);
+    assert!(case.stand.is_open(case.owner.slot));
+    assert_eq!(case.offer(watches[0], b"late"), Sent::Gone);
+}
+
+/// The connection of a peer that breaks a rule ends, and all of its streams.
+#[test]
+fn a_peer_that_breaks_a_rule_is_told_and_left() {
+    let (mut case, watches) = Case::open(1000, vec![Coding::Bare, Coding::Bare]);
+    case.send(&frame(DATA, 0, 0, b"of no stream"));
+    case.stand.until(|stand| stand.events.len() == 2);
+    let (GOAWAY, 0, 0, payload) = case.next_of(GOAWAY) else { panic!("a GOAWAY") };
+    assert_eq!(payload[..8], [0, 0, 0, 3, 0, 0, 0, 1]);
+    for watch in watches {
+        case.end(watch, false);
+    }
+    assert_eq!(case.stand.conns.take_gone(), 2);
+    assert_eq!(case.client.read(&mut [0; 10]).expect("an end"), 0);
+    let mut codes = Vec::new();
+    case.stand.conns.take_http2_counts(|_, faults| codes = faults.to_vec());
+    assert_eq!(codes, [ErrorCode::ProtocolError]);
+}
+
+/// A server that closes says so, takes what is under way, and ends a connection with its last stream.
+#[test]
+fn a_connection_ends_with_its_last_stream() {
+    let (mut case, watches) = Case::open(1000, vec![Coding::Bare]);
+    case.stand.conns.leave();
+    case.stand.until(|_| true);
+    case.stand.turn(case.stand.now());
+    let last = |frame: Frame| (frame.0, u32::from_be_bytes([frame.3[0], frame.3[1], frame.3[2], frame.3[3]]));
+    assert_eq!(last(case.next_of(GOAWAY)), (GOAWAY, u32::MAX >> 1));
+    case.stand.turn(case.stand.now().plus(Duration::from_secs(2)));
+    assert_eq!(last(case.next_of(GOAWAY)), (GOAWAY, 1));
+    assert_eq!(case.offer(watches[0], b"still"), Sent::Took(5));
+    case.end(watches[0], true);
+    let slot = case.owner.slot;
+    assert_eq!([case.next().3, case.next().3], [b"still".to_vec(), Vec::new()]);
+    case.stand.turn(case.stand.now());
+    assert_eq!(case.client.read(&mut [0; 10]).expect("an end"), 0);
+    drop(case.client);
+    let stand = &mut case.stand;
+    stand.until(|stand| !stand.is_open(slot));
+}
