@@ -302,6 +302,12 @@ impl Shard {
         }
     }
 
+    /// Whether the next turn continues to serve a round: it looks at no clock.
+    #[must_use]
+    pub const fn is_serving(&self) -> bool {
+        matches!(self.round.stage, Stage::Serving)
+    }
+
     /// Whether a turn has work that does not wait for time or for the driver.
     #[must_use]
     pub fn has_work(&self) -> bool {

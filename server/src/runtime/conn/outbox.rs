@@ -83,6 +83,9 @@ impl Outbox {
     /// The bytes up to `end` are the connection's.
     fn add(&mut self, conn: u32, end: usize, again: bool) {
         let start = std::mem::replace(&mut self.end, end);
+        if start == end {
+            return;
+        }
         match self.pieces.last_mut() {
             Some(last) if last.conn == conn => last.bytes.end = end,
             _ => {

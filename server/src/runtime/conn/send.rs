@@ -15,6 +15,9 @@ use crate::runtime::sys::sends::Sends;
 /// Collected bytes beyond this are passed to the kernel before the end of the turn.
 const OUTBOX_BYTES_MAX: usize = 1 << 20;
 
+/// So many collected bytes are worth a turn: more of them leave the CPU's caches before the kernel reads them.
+const COLLECTED_BYTES: usize = 192 << 10;
+
 /// What is offered to a stream.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) enum Offer<'a> {
@@ -52,13 +55,14 @@ impl Conns {
     /// Offers something to a stream.
     pub(in crate::runtime) fn offer(&mut self, place: Place, to: WatcherId, what: Offer<'_>) -> Sent {
         let slot = place.conn();
-        let Some(conn) = carrier(&mut self.slots, place, to) else { return Sent::Gone };
         if let Some(key) = place.key() {
-            return self.collect_frames(self.owner(slot), key, what);
+            return self.collect_frames(slot, key, to, what);
         }
+        let Some(conn) = carrier(&mut self.slots, place, to) else { return Sent::Gone };
         if !conn.is_direct() {
             return self.collect(slot, what);
         }
+        self.sends_directly = true;
         let bytes = what.verbatim(conn);
         match send_now(&conn.fd, bytes) {
             Some(taken) => self.took(slot, taken, bytes, what),
@@ -90,6 +94,10 @@ impl Conns {
                 answers.push(Sent::Gone);
                 continue;
             };
+            if let Some(key) = place.key() {
+                answers.push(self.collect_frames(place.conn(), key, id, what));
+                continue;
+            }
             match carrier(&mut self.slots, place, id)
                 .filter(|conn| conn.is_direct() && conn.rests_within_messages())
             {
@@ -103,6 +111,7 @@ impl Conns {
                 None => answers.push(self.offer(place, id, what)),
             }
         }
+        self.sends_directly |= !fds.is_empty();
         let first = answers.len() - to.len();
         let (outcomes, result) = sends.send(&fds, |_| verbatim);
         for (&(place, slot), outcome) in places.iter().zip(outcomes) {
@@ -122,8 +131,7 @@ impl Conns {
     pub(in crate::runtime) fn end(&mut self, place: Place, to: WatcherId) -> Sent {
         let slot = place.conn();
         if let Some(key) = place.key() {
-            let is_there = carrier(&mut self.slots, place, to).is_some();
-            return if is_there { self.end_frames(self.owner(slot), key) } else { Sent::Gone };
+            return self.end_frames(slot, key, to);
         }
         let Self { slots, outbox, .. } = self;
         let Some(conn) = carrier(slots, place, to) else { return Sent::Gone };
@@ -228,6 +236,11 @@ impl Conns {
         Sent::Took(taken)
     }
 
+    /// Whether nothing went to the kernel since the last call, and there is room to collect more.
+    pub(in crate::runtime) const fn only_collects(&mut self) -> bool {
+        !std::mem::replace(&mut self.sends_directly, false) && self.outbox.len() < COLLECTED_BYTES
+    }
+
     /// Whether as much is collected as is passed on at once.
     pub(super) const fn is_outbox_full(&self) -> bool {
         self.outbox.len() > OUTBOX_BYTES_MAX
@@ -283,15 +296,11 @@ impl Conns {
     }
 }
 
-/// The connection of a stream, if that carries the watch.
+/// The connection of a watch, if that carries it alone.
 #[inline]
 fn carrier(slots: &mut [Slot], place: Place, id: WatcherId) -> Option<&mut Conn> {
     let conn = slots.get_mut(place.conn() as usize)?.conn.as_mut()?;
-    let carries = match &conn.streams {
-        Streams::None => false,
-        Streams::One(stream) => stream.id == id,
-        Streams::Http2(http2) => place.key().is_some_and(|key| http2.carries(key, id)),
-    };
+    let carries = matches!(&conn.streams, Streams::One(stream) if stream.id == id);
     if conn.is_broken || !carries { None } else { Some(conn) }
 }
 

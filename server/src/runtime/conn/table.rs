@@ -57,6 +57,8 @@ pub(in crate::runtime) struct Conns {
     /// `None`: one system call for each send.
     pub(super) sends: Option<Sends>,
     pub(super) outbox: Outbox,
+    /// Whether something was sent directly.
+    pub(super) sends_directly: bool,
     pub(super) compressor: gzip::Compressor,
     pub(super) lingering: Lingering,
     pub(super) http2: Http2Table,
@@ -83,6 +85,7 @@ impl Conns {
             polls,
             sends,
             outbox: Outbox::default(),
+            sends_directly: false,
             compressor: gzip::Compressor::default(),
             lingering: Lingering::default(),
             http2: Http2Table::default(),

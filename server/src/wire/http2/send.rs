@@ -3,7 +3,7 @@
 
 use super::frame::{self, FrameHead, flag, kind};
 use super::streams::Half;
-use super::{Connection, StreamKey};
+use super::{Connection, StreamKey, hpack};
 
 /// What became of data that was to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,10 @@ impl<S> Connection<S> {
 
     fn push_block(&mut self, id: u32, flags: u8, block: &[u8], out: &mut Vec<u8>) {
         self.take_control(out);
+        if std::mem::take(&mut self.peer.owes_size_update) {
+            let block = [&[hpack::NO_TABLE], block].concat();
+            return self.push_block(id, flags, &block, out);
+        }
         let most = self.peer.payload_bytes_max as usize;
         let (first, mut rest) = block.split_at(block.len().min(most));
         let end = |rest: &[u8]| if rest.is_empty() { flag::END_HEADERS } else { 0 };

@@ -1,6 +1,7 @@
 //! The settings of a connection (RFC 9113, section 6.5): what this side announces, and what the peer did.
 
 use super::frame::{self, PAYLOAD_BYTES_MAX, kind};
+use super::hpack::TABLE_BYTES_INITIAL;
 use super::{ErrorCode, Fault, Limits};
 
 const HEADER_TABLE_SIZE: u16 = 1;
@@ -28,11 +29,16 @@ pub(super) struct PeerSettings {
     pub(super) initial_window: u32,
     /// The largest payload of a frame that is sent.
     pub(super) payload_bytes_max: u32,
+    /// Whether the next field block must say that no table is used: the peer made its table smaller (RFC 7541, section 4.2).
+    pub(super) owes_size_update: bool,
 }
 
 impl PeerSettings {
-    pub(super) const DEFAULT: Self =
-        Self { initial_window: DEFAULT_WINDOW, payload_bytes_max: PAYLOAD_BYTES_MAX };
+    pub(super) const DEFAULT: Self = Self {
+        initial_window: DEFAULT_WINDOW,
+        payload_bytes_max: PAYLOAD_BYTES_MAX,
+        owes_size_update: false,
+    };
 
     /// Applies one setting. Unknown ones are ignored.
     pub(super) fn apply(&mut self, id: u16, value: u32) -> Result<(), Fault> {
@@ -52,6 +58,10 @@ impl PeerSettings {
             }
             MAX_FRAME_SIZE => {
                 self.payload_bytes_max = value.min(SENT_PAYLOAD_BYTES_MAX);
+                Ok(())
+            }
+            HEADER_TABLE_SIZE => {
+                self.owes_size_update |= (value as usize) < TABLE_BYTES_INITIAL;
                 Ok(())
             }
             _ => Ok(()),

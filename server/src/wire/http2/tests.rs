@@ -699,6 +699,17 @@ fn a_connection_ends_in_two_steps() {
     assert_eq!(case.sent()[0].0, kind::GOAWAY);
 }
 
+/// A decoder that was made smaller waits for it.
+#[test]
+fn a_smaller_table_is_answered_in_the_next_block() {
+    let mut case = Case::open();
+    case.send(&[settings(&[(1, 4095), (1, 4096)]), get(1), get(3)]);
+    case.sent();
+    case.connection.push_head(StreamKey(0), &[0x88], true, &mut case.out);
+    case.connection.push_head(StreamKey(1), &[0x88], true, &mut case.out);
+    assert_eq!(case.sent(), [(1, 5, 1, vec![0x20, 0x88]), (1, 5, 3, vec![0x88])]);
+}
+
 #[test]
 fn a_long_head_is_split() {
     let mut case = Case::open();

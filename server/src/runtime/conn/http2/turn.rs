@@ -22,66 +22,74 @@ impl Conns {
     /// Offers something to a watch's stream, to be sent at the end of the turn.
     pub(in crate::runtime::conn) fn collect_frames(
         &mut self,
-        owner: Owner,
+        slot: u32,
         key: StreamKey,
+        to: WatcherId,
         what: Offer<'_>,
     ) -> Sent {
+        let owner = self.owner(slot);
         let Self { slots, outbox, polls, compressor, .. } = self;
-        let Some(conn) = &mut slots[owner.slot as usize].conn else { return Sent::Gone };
-        let is_full = conn.is_full();
+        let Some(conn) = slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut()) else {
+            return Sent::Gone;
+        };
+        let (is_full, again) = (conn.is_full(), conn.is_queued);
         let Streams::Http2(http2) = &mut conn.streams else { return Sent::Gone };
         let Http2 { wire, queued, .. } = &mut **http2;
-        let Some(Carried::Watch(watch)) = wire.carried_mut(key) else { return Sent::Gone };
-        let (is_bare, has_rest) = (watch.coding.rests_within_messages(), !watch.rest.is_empty());
-        let bytes = match what {
-            // The engine keeps the position in a message, so there may be a part of one.
-            Offer::Messages(run) if is_bare => run.bytes(),
-            Offer::Messages(run) => &run.bytes()[..run.page(PAGE_BYTES)],
-            Offer::Heartbeat => watch.coding.heartbeat(),
+        let Some(Carried::Watch(watch)) = wire.carried_mut(key).filter(|_| !conn.is_broken) else {
+            return Sent::Gone;
         };
-        let room = if is_full || has_rest { 0 } else { wire.room(key) };
-        if room == 0 || (matches!(what, Offer::Heartbeat) && room < bytes.len()) {
-            if matches!(what, Offer::Messages(_)) {
-                wire.want_room(key);
-                if let Some(Carried::Watch(watch)) = wire.carried_mut(key) {
-                    watch.is_blocked = true;
-                }
-                if is_full {
-                    conn.poll_to_write(owner, polls);
-                }
-            }
-            return Sent::Took(0);
+        if watch.id != to {
+            return Sent::Gone;
         }
-        let again = std::mem::replace(&mut conn.is_queued, true);
         let before = outbox.len();
-        let taken = if is_bare {
-            outbox.put_with(owner.slot, again, |out| wire.push_data(key, bytes, false, out)).bytes
-        } else {
-            // The stream's own form is made apart from the connection.
-            let Some(Carried::Watch(watch)) = wire.carried_mut(key) else { return Sent::Gone };
-            let mut coding = std::mem::replace(&mut watch.coding, Coding::Bare);
-            let coded = match what {
-                Offer::Messages(_) => coding.encode(compressor, bytes),
-                Offer::Heartbeat => bytes,
-            };
-            let pushed = outbox.put_with(owner.slot, again, |out| wire.push_data(key, coded, false, out));
-            if let Some(Carried::Watch(watch)) = wire.carried_mut(key) {
-                watch.rest.extend_from_slice(&coded[pushed.bytes..]);
-                watch.coding = coding;
+        let (is_bare, has_rest) = (matches!(watch.coding, Coding::Bare), !watch.rest.is_empty());
+        let space = watch.coding.heartbeat();
+        let (taken, is_all) = match what {
+            _ if is_full || has_rest => (0, false),
+            // The engine keeps the position in a message, so there may be a part of one.
+            Offer::Messages(run) if is_bare => {
+                let pushed = outbox.put_with(slot, again, |out| wire.push_data(key, run.bytes(), false, out));
+                (pushed.bytes, pushed.is_all)
             }
-            bytes.len()
+            Offer::Messages(run) if wire.room(key) > 0 => {
+                let page = &run.bytes()[..run.page(PAGE_BYTES)];
+                // The stream's own form is made apart from the connection.
+                let Some(Carried::Watch(watch)) = wire.carried_mut(key) else { return Sent::Gone };
+                let mut coding = std::mem::replace(&mut watch.coding, Coding::Bare);
+                let coded = coding.encode(compressor, page);
+                let pushed = outbox.put_with(slot, again, |out| wire.push_data(key, coded, false, out));
+                if let Some(Carried::Watch(watch)) = wire.carried_mut(key) {
+                    watch.rest.extend_from_slice(&coded[pushed.bytes..]);
+                    watch.coding = coding;
+                }
+                (page.len(), what.is_all(page.len()))
+            }
+            Offer::Messages(_) => {
+                wire.want_room(key);
+                (0, false)
+            }
+            Offer::Heartbeat => {
+                // Nobody waits to send a space.
+                if wire.room(key) >= space.len() {
+                    outbox.put_with(slot, again, |out| wire.push_data(key, space, false, out));
+                }
+                (0, true)
+            }
         };
-        *queued += outbox.len() - before;
+        let put = outbox.len() - before;
+        *queued += put;
         let is_over = *queued > QUEUED_BYTES_MAX;
-        if !what.is_all(taken) {
+        if !is_all {
+            let has_room = wire.room(key) > 0;
             if let Some(Carried::Watch(watch)) = wire.carried_mut(key) {
                 watch.is_blocked = true;
             }
-            // If it is not the windows that are lacking, there is more to take at once.
-            if wire.room(key) > 0 {
+            // If it is not the windows that are lacking, it is the socket, or there is more to take at once.
+            if is_full || has_room {
                 conn.poll_to_write(owner, polls);
             }
         }
+        conn.is_queued |= put > 0;
         if is_over || self.is_outbox_full() {
             self.flush();
         }
@@ -89,29 +97,35 @@ impl Conns {
     }
 
     /// Ends a watch's stream after everything that it was sent.
-    pub(in crate::runtime::conn) fn end_frames(&mut self, owner: Owner, key: StreamKey) -> Sent {
+    pub(in crate::runtime::conn) fn end_frames(&mut self, slot: u32, key: StreamKey, to: WatcherId) -> Sent {
         let Self { slots, outbox, .. } = self;
-        let Some(conn) = &mut slots[owner.slot as usize].conn else { return Sent::Gone };
-        let is_full = conn.is_full();
+        let Some(conn) = slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut()) else {
+            return Sent::Gone;
+        };
+        let (is_full, again) = (conn.is_full(), conn.is_queued);
         let Streams::Http2(http2) = &mut conn.streams else { return Sent::Gone };
         let Http2 { wire, queued, .. } = &mut **http2;
-        let Some(Carried::Watch(watch)) = wire.carried_mut(key) else { return Sent::Gone };
-        watch.coding.push_end(&mut watch.rest);
-        let rest = std::mem::take(&mut watch.rest);
-        let sent = if is_full {
-            0
-        } else {
-            let again = std::mem::replace(&mut conn.is_queued, true);
-            let before = outbox.len();
-            let pushed = outbox.put_with(owner.slot, again, |out| wire.push_data(key, &rest, true, out));
-            *queued += outbox.len() - before;
-            pushed.bytes
+        let Some(Carried::Watch(watch)) = wire.carried_mut(key).filter(|_| !conn.is_broken) else {
+            return Sent::Gone;
         };
+        if watch.id != to {
+            return Sent::Gone;
+        }
+        watch.coding.push_end(&mut watch.rest);
+        let mut rest = std::mem::take(&mut watch.rest);
+        let len = rest.len();
+        if !is_full {
+            let before = outbox.len();
+            let pushed = outbox.put_with(slot, again, |out| wire.push_data(key, &rest, true, out));
+            rest.drain(..pushed.bytes);
+            *queued += outbox.len() - before;
+            conn.is_queued |= outbox.len() > before;
+        }
         // What is left goes out when there is room.
         if let Some(Carried::Watch(watch)) = wire.carried_mut(key) {
-            watch.rest = rest[sent..].to_vec();
+            watch.rest = rest;
         }
-        Sent::Took(rest.len())
+        Sent::Took(len)
     }
 
     /// Reads what a peer sent.
@@ -194,8 +208,10 @@ impl Conns {
             let pushed = if rest.is_empty() && !ends {
                 None
             } else {
-                let again = std::mem::replace(&mut conn.is_queued, true);
-                Some(outbox.put_with(owner.slot, again, |out| wire.push_data(key, &rest, ends, out)))
+                let again = conn.is_queued;
+                let pushed = outbox.put_with(owner.slot, again, |out| wire.push_data(key, &rest, ends, out));
+                conn.is_queued |= outbox.len() > before;
+                Some(pushed)
             };
             let is_all = pushed.is_none_or(|pushed| pushed.is_all);
             match wire.carried_mut(key) {

@@ -25,6 +25,9 @@ use std::fmt;
 /// Bytes of the dynamic table with which a connection begins, before SETTINGS say otherwise (RFC 9113, section 6.5.2).
 pub(crate) const TABLE_BYTES_INITIAL: usize = 4096;
 
+/// With this byte a block begins that tells the other side's decoder to keep no table (RFC 7541, section 6.3).
+pub(crate) const NO_TABLE: u8 = 0x20;
+
 /// What a field costs besides its name and its value, in a table and in a list (RFC 7541, section 4.1; RFC 9113,
 /// section 6.5.2).
 const FIELD_OVERHEAD_BYTES: usize = 32;
