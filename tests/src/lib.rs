@@ -5,6 +5,7 @@ pub mod certs;
 pub mod client;
 pub mod etcd;
 pub mod history;
+pub mod http2;
 pub mod port;
 pub mod proxy;
 pub mod server;

@@ -1,0 +1,11 @@
+//! An HTTP/2 client for tests (RFC 9113): it sends any frame, valid or not, and returns each frame of the server. What the
+//! server sends is inspected against the rules that bind it, in every test.
+mod connection;
+mod exchange;
+mod frame;
+pub mod hpack;
+mod inspection;
+
+pub use connection::{Connection, Outcome, Read};
+pub use exchange::Response;
+pub use frame::{Frame, PREFACE, code, flag, kind, setting};
