@@ -37,7 +37,11 @@ fn the_server_announces_its_limits() {
 fn requests_with_the_preface_are_answered_in_pieces_of_any_size() {
     let server = Server::start(&[]);
     let frames = [
-        Frame::settings(&[(setting::ENABLE_PUSH, 0), (setting::INITIAL_WINDOW_SIZE, 1 << 20)]),
+        Frame::settings(&[
+            (setting::ENABLE_PUSH, 0),
+            (setting::INITIAL_WINDOW_SIZE, 1 << 20),
+            (setting::NO_RFC7540_PRIORITIES, 1),
+        ]),
         Frame::window_update(0, 1 << 20),
         get(1, "/readyz"),
         Frame::settings(&[(0xf0f0, 7)]),
