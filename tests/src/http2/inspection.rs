@@ -112,7 +112,8 @@ pub(super) fn check_setting(name: u16, value: u32) -> Result<(), String> {
 pub(super) fn check_head(fields: &[Field]) -> Result<u16, String> {
     let (first, rest) = fields.split_first().ok_or("no fields")?;
     let status = Some(first).filter(|(name, value)| name == ":status" && value.len() == 3);
-    let status = status.and_then(|(_, value)| value.parse().ok()).ok_or(format!("no status: {first:?}"))?;
+    let status =
+        status.and_then(|(_, value)| value.parse().ok()).ok_or_else(|| format!("no status: {first:?}"))?;
     check_regular(rest)?;
     Ok(status)
 }

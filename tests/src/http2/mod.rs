@@ -2,10 +2,12 @@
 //! server sends is inspected against the rules that bind it, in every test.
 mod connection;
 mod exchange;
+mod expect;
 mod frame;
 pub mod hpack;
 mod inspection;
 
-pub use connection::{Connection, Outcome, Read};
+pub use connection::{Connection, Read};
 pub use exchange::Response;
+pub use expect::Outcome;
 pub use frame::{Frame, PREFACE, code, flag, kind, setting};

@@ -54,7 +54,9 @@ impl Socket {
         assert!(head[1] < 0x80, "a server's frames are not masked");
         let (len, more) = match head[1] {
             126 => (u16::from_be_bytes(*part(self.taken + 2, 2).first_chunk().unwrap()).into(), 2),
-            127 => (u64::from_be_bytes(*part(self.taken + 2, 8).first_chunk().unwrap()) as usize, 8),
+            127 => {
+                (u64::from_be_bytes(*part(self.taken + 2, 8).first_chunk().unwrap()).try_into().unwrap(), 8)
+            }
             short => (usize::from(short), 0),
         };
         let payload = part(self.taken + 2 + more, len);

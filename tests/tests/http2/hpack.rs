@@ -360,7 +360,7 @@ impl Asking {
     }
 
     /// The index is beyond the table.
-    fn is_beyond(mut self, index: usize) {
+    fn expect_beyond(mut self, index: usize) {
         self.send(Vec::new(), packed::indexed(index));
         self.0.expect_goaway(&[code::COMPRESSION_ERROR]);
     }
@@ -399,7 +399,7 @@ fn the_table_lives_across_requests() {
     assert_eq!(asking.named(value(0x40, 6, 63, "f")), "f");
     assert_eq!(asking.named(packed::indexed(62)), "f");
     assert_eq!(asking.named(packed::indexed(65)), "a");
-    asking.is_beyond(66);
+    asking.expect_beyond(66);
 }
 
 /// Sections 4.1 and 4.4, to the byte.
@@ -416,16 +416,16 @@ fn the_oldest_entries_are_evicted() {
     fill(&mut asking, 4_096 - size("kept"));
     assert_eq!(asking.named(packed::indexed(63)), "kept", "the table is full");
     fill(&mut asking, 38);
-    asking.is_beyond(64);
+    asking.expect_beyond(64);
     let mut asking = Asking::new(&server);
     assert_eq!(asking.named(entry("gone")), "gone");
     fill(&mut asking, 4_096 - size("gone") + 1);
-    asking.is_beyond(63);
+    asking.expect_beyond(63);
     // An entry larger than the table empties it.
     let mut asking = Asking::new(&server);
     assert_eq!(asking.named(entry("gone")), "gone");
     fill(&mut asking, 4_097);
-    asking.is_beyond(62);
+    asking.expect_beyond(62);
 }
 
 /// Section 4.4: the name of an entry that the new one evicts.
@@ -438,7 +438,7 @@ fn a_name_may_be_of_the_entry_that_goes() {
     let second = [packed::integer(0x40, 6, 62), packed::string(path("two").as_bytes())].concat();
     assert_eq!(asking.named(second), "two");
     assert_eq!(asking.named(packed::indexed(62)), "two");
-    asking.is_beyond(63);
+    asking.expect_beyond(63);
 }
 
 /// Sections 4.3 and 6.3.
@@ -454,7 +454,7 @@ fn the_table_shrinks_and_grows() {
     assert_eq!(asking.ask(packed::resize(0), entry("d")).json()["details"]["name"], "d", "not kept");
     assert_eq!(asking.ask(packed::resize(4_096), entry("e")).json()["details"]["name"], "e");
     assert_eq!(asking.named(packed::indexed(62)), "e");
-    asking.is_beyond(63);
+    asking.expect_beyond(63);
     let mut asking = Asking::new(&server);
     asking.named(entry("a"));
     let both = [packed::resize(0), packed::resize(4_096)].concat();
