@@ -6,12 +6,13 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::exchange::Exchange;
-use super::expect::PATIENCE;
 use super::frame::{Frame, PREFACE, flag, kind, setting};
 use super::hpack::{self, Decoder};
 use super::inspection::{Announced, MOST, Windows, check_setting};
 use crate::tls::{Stream, Trust};
 
+/// How long a test waits for a frame.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// What a DATA frame of a body has at most.
 const PIECE_BYTES: usize = 16_384;
 
@@ -302,6 +303,10 @@ impl Connection {
             kind::HEADERS | kind::CONTINUATION => self.on_block(frame),
             kind::RST_STREAM => {
                 let code = frame.number(0).filter(|_| frame.payload.len() == 4).ok_or("its length")?;
+                if frame.stream < self.last && !frame.stream.is_multiple_of(2) {
+                    // One that was left out is closed, not idle (section 5.1.1).
+                    self.exchanges.entry(frame.stream).or_default();
+                }
                 self.exchange_of(frame.stream)?.reset = Some(code);
                 Ok(())
             }

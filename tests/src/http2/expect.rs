@@ -5,13 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::connection::{Connection, Read};
+use super::connection::{Connection, PATIENCE, Read};
 use super::exchange::Response;
 use super::frame::{Frame, code};
 use super::inspection::MOST;
-
-/// How long a test waits for a frame.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What became of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
