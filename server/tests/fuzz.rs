@@ -176,6 +176,16 @@ fn stored() {
     fuzz("stored");
 }
 
+#[test]
+fn frames() {
+    fuzz("frames");
+}
+
+#[test]
+fn fields() {
+    fuzz("fields");
+}
+
 /// A value that is made to cost much costs what its length costs: one that is eight times as long, far less than the 64
 /// times that a loop in a loop would take. The least of several runs, since other programs take time too.
 #[test]

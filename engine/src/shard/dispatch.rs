@@ -6,25 +6,26 @@
 use super::round::Stage;
 use super::{Outlet, Run, Sent, Shard};
 use crate::failpoints::{Failpoint, is_on};
-use crate::limits::{SEND_BYTES, SENDS_PER_TURN};
+use crate::limits::SEND_BYTES;
 use crate::revision::Position;
 use crate::tick::Tick;
 use crate::watcher::{End, Phase, WatcherId};
 
 impl Shard {
-    /// Serves members of the round under way, at most [`SENDS_PER_TURN`] of them, and fewer of long runs.
+    /// Serves members of the round under way, at most as many as the outlet serves in a turn, and fewer of long runs.
     pub(super) fn deliver(&mut self, outlet: &mut impl Outlet, now: Tick) {
         let mut sends = 0;
-        while sends < SENDS_PER_TURN {
+        let most = outlet.deliveries_per_turn();
+        while sends < most {
             let Some(&number) = self.round.classes.get(self.round.at) else {
                 self.end_round();
                 return;
             };
-            if !self.round.begun && !self.begin_class(number, now) {
+            if !self.round.begun && !self.begin_class(number, outlet, now) {
                 self.round.at += 1;
                 continue;
             }
-            sends += self.serve_class(number, SENDS_PER_TURN - sends, outlet, now);
+            sends += self.serve_class(number, most - sends, outlet, now);
         }
     }
 
@@ -37,12 +38,19 @@ impl Shard {
     }
 
     /// Prepares the run of a class. False when there is nothing to serve.
-    fn begin_class(&mut self, number: u32, now: Tick) -> bool {
+    fn begin_class(&mut self, number: u32, outlet: &impl Outlet, now: Tick) -> bool {
         // The class may have been removed with its last watcher since the round began, and its number used again.
         let Some(class) = &mut self.table.classes[number as usize] else { return false };
         if class.run.is_empty() {
             return false;
         }
+        if outlet.has_groups() && class.members.are_out_of_order() {
+            let mut members = std::mem::take(&mut class.members);
+            members.put_in_order(|id| outlet.group_of(id), |id, at| self.table.set_member(id, at));
+            let Some(class) = &mut self.table.classes[number as usize] else { return false };
+            class.members = members;
+        }
+        let Some(class) = &mut self.table.classes[number as usize] else { return false };
         class.members.begin();
         class.served = Some(now);
         let (run, framing) = (&mut self.round.run, class.key.framing);

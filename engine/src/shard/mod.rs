@@ -39,7 +39,7 @@ use bytes::Bytes;
 use crate::encoding::{Encoding, Failure};
 use crate::failpoints::{Failpoint, is_on};
 use crate::hash::HashSeed;
-use crate::limits;
+use crate::limits::{self, SENDS_PER_TURN};
 use crate::message::Message;
 use crate::object::Object;
 use crate::publisher::Feed;
@@ -83,6 +83,21 @@ pub trait Outlet {
         for id in to {
             sent.push(self.send(*id, run));
         }
+    }
+
+    /// Whether some watchers are best served one after another, because their messages go out together.
+    fn has_groups(&self) -> bool {
+        false
+    }
+
+    /// The group of a watcher, if there are groups.
+    fn group_of(&self, _: WatcherId) -> u32 {
+        0
+    }
+
+    /// How many deliveries the outlet makes in the time of [`SENDS_PER_TURN`] sends: more where several go out in one.
+    fn deliveries_per_turn(&self) -> usize {
+        SENDS_PER_TURN
     }
 
     /// Sends each of them a heartbeat. They are all between two messages. A watcher without room needs none and takes 0

@@ -179,6 +179,13 @@ impl Table {
         self.live += 1;
     }
 
+    /// A live watcher has another index among the members of its class.
+    pub(crate) fn set_member(&mut self, id: WatcherId, at: u32) {
+        if let Some(watcher) = self.get_mut(id) {
+            watcher.member = at;
+        }
+    }
+
     /// Removes a live watcher from its class's members. The caller sets its next phase.
     pub(crate) fn leave_live(&mut self, id: WatcherId) {
         let Some((watcher, class)) = self.pair(id) else { return };

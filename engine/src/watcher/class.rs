@@ -134,6 +134,8 @@ impl Run {
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     ids: Vec<WatcherId>,
+    /// How many joined since they were put in order.
+    joined: usize,
     /// Where the range to be served ends, begins again and ends again: three edges in order.
     edges: [usize; 3],
 }
@@ -153,7 +155,24 @@ impl Members {
     /// Adds a member that was sent everything, including the round under way. Returns its index.
     pub(crate) fn join(&mut self, id: WatcherId) -> u32 {
         self.ids.push(id);
+        self.joined += 1;
         index(self.ids.len() - 1)
+    }
+
+    /// Whether so many joined that it is worth it to put all in order.
+    pub(crate) const fn are_out_of_order(&self) -> bool {
+        self.joined > 0 && self.joined >= self.ids.len() / 16
+    }
+
+    /// Puts those of a group one after another. Only between rounds. Calls `moved` with the new index of each.
+    pub(crate) fn put_in_order(
+        &mut self,
+        group_of: impl Fn(WatcherId) -> u32,
+        mut moved: impl FnMut(WatcherId, u32),
+    ) {
+        self.joined = 0;
+        self.ids.sort_by_cached_key(|id| group_of(*id));
+        self.ids.iter().zip(0..).for_each(|(id, at)| moved(*id, at));
     }
 
     /// Removes a member. The hole is filled with the last of its part, whose hole with the last of the next, and so on.

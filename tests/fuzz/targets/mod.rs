@@ -5,6 +5,8 @@
 
 pub(crate) mod body;
 pub(crate) mod decode;
+pub(crate) mod fields;
+pub(crate) mod frames;
 pub(crate) mod head;
 pub(crate) mod patch;
 pub(crate) mod query;
@@ -16,7 +18,7 @@ pub(crate) mod token;
 pub(crate) type Target = fn(&[u8]);
 
 /// Every target with its name, which is also the name of its folder of seeds.
-pub(crate) const ALL: [(&str, Target); 8] = [
+pub(crate) const ALL: [(&str, Target); 10] = [
     ("head", head::run),
     ("body", body::run),
     ("query", query::run),
@@ -25,4 +27,6 @@ pub(crate) const ALL: [(&str, Target); 8] = [
     ("patch", patch::run),
     ("decode", decode::run),
     ("stored", stored::run),
+    ("frames", frames::run),
+    ("fields", fields::run),
 ];

@@ -219,6 +219,15 @@ impl Port<'_> {
 }
 
 impl Outlet for Port<'_> {
+    fn has_groups(&self) -> bool {
+        true
+    }
+
+    fn group_of(&self, id: WatcherId) -> u32 {
+        // As connections are, in an order of their own.
+        [2, 0, 1][id.slot() % 3]
+    }
+
     fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
         self.offer(|net, shard| net.send(shard, to, run))
     }

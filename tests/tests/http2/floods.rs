@@ -169,7 +169,7 @@ fn heads_without_fields_are_borne_or_refused() {
     let before = server.resident_kb();
     let mut connection = Connection::open(&server.address);
     for number in 0..5_000 {
-        connection.send(Frame::headers(number * 2 + 1, flag::WHOLE, packed::resize(4_096)));
+        connection.send(Frame::headers(number * 2 + 1, flag::WHOLE, packed::resize(0)));
         if connection.read(Duration::ZERO) == Read::End || connection.goaway().is_some() {
             break;
         }

@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use crate::place;
 
 /// As `tests/fuzz/targets/mod.rs` has them; the server's test `fuzz` compares its list with the programs.
-pub(crate) const TARGETS: [&str; 8] =
-    ["head", "body", "query", "selector", "token", "patch", "decode", "stored"];
+pub(crate) const TARGETS: [&str; 10] =
+    ["head", "body", "query", "selector", "token", "patch", "decode", "stored", "frames", "fields"];
 
 /// What makes LLVM count edges and show compares to libFuzzer.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

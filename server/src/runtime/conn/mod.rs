@@ -99,6 +99,11 @@ impl Place {
         Self { stream: key.index(), ..Self::alone(conn) }
     }
 
+    /// Whether the connection has other streams.
+    pub(super) const fn is_among(self) -> bool {
+        self.stream != Self::ONLY
+    }
+
     /// The connection's slot.
     #[inline]
     pub(super) const fn conn(self) -> u32 {

@@ -89,15 +89,22 @@ impl Conns {
         places.clear();
         // Chunks only, so the bytes are the same for all.
         let mut verbatim: &[u8] = b"";
-        for &id in to {
+        let first = answers.len();
+        let mut rest = to;
+        while let Some((&id, after)) = rest.split_first() {
             let Some(place) = place_of(id) else {
                 answers.push(Sent::Gone);
+                rest = after;
                 continue;
             };
-            if let Some(key) = place.key() {
-                answers.push(self.collect_frames(place.conn(), key, id, what));
+            if place.key().is_some() {
+                let same = |id: &&WatcherId| place_of(**id).is_some_and(|other| other.conn() == place.conn());
+                let (group, after) = rest.split_at(1 + after.iter().take_while(same).count());
+                self.offer_group(place.conn(), group, what, &place_of, answers);
+                rest = after;
                 continue;
             }
+            rest = after;
             match carrier(&mut self.slots, place, id)
                 .filter(|conn| conn.is_direct() && conn.rests_within_messages())
             {
@@ -112,7 +119,6 @@ impl Conns {
             }
         }
         self.sends_directly |= !fds.is_empty();
-        let first = answers.len() - to.len();
         let (outcomes, result) = sends.send(&fds, |_| verbatim);
         for (&(place, slot), outcome) in places.iter().zip(outcomes) {
             answers[place] = match outcome.map(taken) {

@@ -59,6 +59,8 @@ pub(in crate::runtime) struct Conns {
     pub(super) outbox: Outbox,
     /// Whether something was sent directly.
     pub(super) sends_directly: bool,
+    /// Reused: heads of frames.
+    pub(super) heads: Vec<[u8; 9]>,
     pub(super) compressor: gzip::Compressor,
     pub(super) lingering: Lingering,
     pub(super) http2: Http2Table,
@@ -86,6 +88,7 @@ impl Conns {
             sends,
             outbox: Outbox::default(),
             sends_directly: false,
+            heads: Vec::new(),
             compressor: gzip::Compressor::default(),
             lingering: Lingering::default(),
             http2: Http2Table::default(),

@@ -36,6 +36,7 @@ use crate::http::request::{BodyFraming, HeadError, Method, RequestHead};
 use crate::http::request_info::RequestTarget;
 use crate::http::status::Status;
 use crate::tls::Signers;
+use crate::wire::coding::Delimiter;
 
 /// The size of the buffers for a long list: a piece, and the part of it that is being sent.
 const PIECES_BYTES: usize = 160 << 10;
@@ -163,8 +164,12 @@ impl<C: Carrier> Exchange<C> {
         if head.body == BodyFraming::None {
             return Ok(Bytes::new());
         }
-        // The body of a GET is read and discarded, and so is one that the request does not take: within a smaller limit.
+        // The body of a GET is read and discarded, and so is one that the request does not take: within a smaller limit. Where a
+        // request has a stream of its own, nothing is behind such a body, and it is not read.
         let is_drained = !takes_body || matches!(head.method, Method::Get | Method::Head);
+        if is_drained && C::DELIMITER == Delimiter::Frames {
+            return Ok(Bytes::new());
+        }
         let limit = if is_drained { DRAINED_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
         let timeout = self.local.shared.options.request_timeout;
         let status = match self.carrier.read_body(head, limit, &self.charge, timeout).await {

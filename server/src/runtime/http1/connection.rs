@@ -3,11 +3,12 @@
 //! Owns the order of reads and writes on the socket. When a request turns out to be a watch, the connection leaves this task
 //! for its shard and the task ends; when the stream is over the connection comes back to a new one.
 
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use glommio::net::TcpStream;
+use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
 
 use super::carrier::{FIRST_READ_BYTES, Http1, READ_BYTES};
 use super::transport::Transport;
@@ -24,6 +25,12 @@ use crate::runtime::sys::descriptor;
 use crate::tls::{HTTP2, Signers};
 use crate::wire::http2::PREFACE;
 
+/// As long as the settings after it may take.
+const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
+/// So many bytes of the preface are the beginning of no method.
+const UNLIKE_METHODS: usize = 3;
+/// The kernel's send buffer of a connection with many streams: an event of 1 KiB for 100 of them is a tenth of it.
+const STREAMS_SEND_BUFFER: usize = 1 << 20;
 /// How long a connection from the reserve may take to send its request.
 const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -88,6 +95,14 @@ pub(in crate::runtime) fn tune(stream: &TcpStream) {
     let _ = stream.set_write_timeout(Some(STALL));
 }
 
+/// Lets the kernel take more at once for a connection of many streams.
+fn widen(socket: &OwnedFd) {
+    if socket_send_buffer_size(socket).is_ok_and(|bytes| bytes < 2 * STREAMS_SEND_BUFFER) {
+        // What it does not allow, it caps.
+        let _ = set_socket_send_buffer_size(socket, STREAMS_SEND_BUFFER);
+    }
+}
+
 struct Connection {
     exchange: Exchange<Http1>,
     /// When it was accepted, until it has sent a request.
@@ -130,7 +145,7 @@ impl Connection {
     async fn has_preface(&mut self) -> bool {
         let patience = self.head_timeout();
         let carrier = &mut self.exchange.carrier;
-        let deadline = Instant::now() + patience;
+        let opened = Instant::now();
         loop {
             let begun = carrier.buffer.len().min(PREFACE.len());
             if carrier.buffer[..begun] != PREFACE[..begun] {
@@ -140,6 +155,12 @@ impl Connection {
                 return true;
             }
             // What goes wrong is seen again by whoever reads a head.
+            let is_http2 = begun >= UNLIKE_METHODS;
+            let deadline = opened + if is_http2 { patience.min(PREFACE_TIMEOUT) } else { patience };
+            if is_http2 && deadline <= Instant::now() {
+                carrier.transport = None;
+                return false;
+            }
             let patience = deadline.saturating_duration_since(Instant::now());
             if !matches!(carrier.read_some(patience).await, Ok(1..)) {
                 return false;
@@ -154,6 +175,7 @@ impl Connection {
         let socket = transport.duplicate().ok();
         let socket = socket.filter(|socket| !local.shared.reserve.holds(socket.as_raw_fd()));
         if let Some(socket) = socket {
+            widen(&socket);
             let link = transport.into_link(socket, std::mem::take(&mut carrier.buffer), None, true);
             local.open_http2(link, client);
         }

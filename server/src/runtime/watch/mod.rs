@@ -8,6 +8,7 @@ mod allocations;
 mod review;
 
 use revcast_engine::framing::Framing;
+use revcast_engine::limits::SENDS_PER_TURN;
 use revcast_engine::tick::Tick;
 use revcast_engine::{Outlet, Run, Sent, WatcherId};
 
@@ -261,6 +262,21 @@ impl Outlet for Watches {
     fn send_each(&mut self, to: &[WatcherId], run: Run<'_>, sent: &mut Vec<Sent>) {
         let Self { entries, conns, .. } = self;
         conns.offer_each(to, Offer::Messages(run), |id| Self::place_of(entries, id), sent);
+    }
+
+    fn has_groups(&self) -> bool {
+        self.conns.watches_on_streams() > 0
+    }
+
+    fn group_of(&self, id: WatcherId) -> u32 {
+        // Those that are alone on their connections come first, in any order.
+        Self::place_of(&self.entries, id).filter(|place| place.is_among()).map_or(0, |place| 1 + place.conn())
+    }
+
+    fn deliveries_per_turn(&self) -> usize {
+        // A delivery on a stream of many takes a tenth of the time of a send.
+        let most_are_streams = 2 * self.conns.watches_on_streams() > self.entries.len();
+        SENDS_PER_TURN * if most_are_streams { 8 } else { 1 }
     }
 
     fn heartbeat(&mut self, to: &[WatcherId], sent: &mut Vec<Sent>) {

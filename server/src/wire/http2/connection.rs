@@ -87,8 +87,9 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Connection<S> {
     pub(super) phase: Phase,
-    /// The beginning of a frame.
+    /// The beginning of a frame, and since when.
     pub(super) held: Vec<u8>,
+    pub(super) held_since: Tick,
     pub(super) data: Option<DataFrame>,
     pub(super) block: Option<Box<Block>>,
     pub(super) decoder: Decoder,
@@ -122,6 +123,7 @@ impl<S> Connection<S> {
         Self {
             phase: Phase::Preface(0),
             held: Vec::new(),
+            held_since: now,
             data: None,
             block: None,
             decoder: Decoder::new(TABLE_BYTES_INITIAL),
@@ -303,6 +305,8 @@ impl<S> Connection<S> {
             self.fail(Fault::of(ErrorCode::SettingsTimeout, "no preface and settings came within 10 s"));
         } else if self.block.as_ref().is_some_and(|block| late(block.since)) {
             self.fail(Fault::protocol("a field block was not complete within 10 s"));
+        } else if !self.held.is_empty() && late(self.held_since) {
+            self.fail(Fault::protocol("a frame was not complete within 10 s"));
         }
     }
 

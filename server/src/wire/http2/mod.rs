@@ -9,7 +9,7 @@ mod bounds;
 mod connection;
 mod fields;
 mod frame;
-pub(crate) mod hpack;
+pub mod hpack;
 mod receive;
 mod send;
 mod settings;

@@ -92,6 +92,7 @@ impl<S> Connection<S> {
                 match wanted(bytes)? {
                     Wanted::More(_) => {
                         self.held.extend_from_slice(bytes);
+                        self.held_since = now;
                         return Ok(());
                     }
                     Wanted::Frame(head, len) => {
@@ -224,7 +225,7 @@ impl<S> Connection<S> {
             .checked_sub(head.len)
             .ok_or(Fault::of(ErrorCode::FlowControlError, "more data than the connection's window"))?;
         let has_ended = head.has(flag::END_STREAM);
-        if head.len == 0 && !has_ended {
+        if left == 0 && !has_ended {
             self.pay(1)?;
         }
         let is_wanted = match self.streams.find(head.stream) {

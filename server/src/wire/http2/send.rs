@@ -1,7 +1,7 @@
 //! What is sent on streams: heads, and data within the windows. Control bytes go first: the answer to settings is before what obeys
 //! them.
 
-use super::frame::{self, FrameHead, flag, kind};
+use super::frame::{self, FrameHead, HEAD_BYTES, flag, kind};
 use super::streams::Half;
 use super::{Connection, StreamKey, hpack};
 
@@ -97,6 +97,22 @@ impl<S> Connection<S> {
             }
         }
         Pushed { bytes: fits.len(), is_all }
+    }
+
+    /// Takes the room for data of so many bytes, which must follow the head that is returned. `None`: it does not fit in one frame,
+    /// or control bytes go first.
+    pub fn begin_frame(&mut self, key: StreamKey, len: usize) -> Option<[u8; HEAD_BYTES]> {
+        let most = self.peer.payload_bytes_max;
+        let len = u32::try_from(len).ok().filter(|len| *len <= most && !self.has_control())?;
+        let stream = self.streams.get_mut(key)?;
+        let left = i64::from(len);
+        if stream.local == Half::Done || stream.window < left || self.window < left {
+            return None;
+        }
+        stream.window -= left;
+        self.window -= left;
+        self.bounds.sent_data();
+        Some(FrameHead { len, kind: kind::DATA, flags: 0, stream: stream.id }.to_bytes())
     }
 
     /// The user has something to send on a stream: it is told when there is room. Returns whether there is.

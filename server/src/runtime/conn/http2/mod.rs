@@ -4,6 +4,7 @@
 //! goes to the kernel in one write. What the kernel does not take is kept, and its streams wait: a stream waits for the socket
 //! and for its windows alike, and costs the others nothing. A request is answered by a task, which sends between turns.
 
+mod gather;
 mod task;
 mod turn;
 
@@ -79,6 +80,8 @@ pub(super) struct Http2Table {
     all: Vec<Owner>,
     next_look: Tick,
     requests: Vec<NewRequest>,
+    /// Watches on streams.
+    watches: usize,
     /// Watches that were to begin on a stream which was gone.
     lost: Vec<WatcherId>,
     counts: Counts,
@@ -258,6 +261,7 @@ impl Conns {
         id: WatcherId,
         coding: Coding,
     ) {
+        self.http2.watches += 1;
         let Some(http2) = self.at(owner).and_then(|conn| conn.http2()) else {
             return self.http2.lost.push(id);
         };
@@ -267,6 +271,11 @@ impl Conns {
         if is_done {
             self.http2.lost.push(id);
         }
+    }
+
+    /// Watches on streams of connections of HTTP/2.
+    pub(in crate::runtime) const fn watches_on_streams(&self) -> usize {
+        self.http2.watches
     }
 
     /// Whether watches wait to be told that their stream is gone.
@@ -288,6 +297,7 @@ impl Conns {
         now: Tick,
     ) {
         self.gone += 1;
+        self.http2.watches = self.http2.watches.saturating_sub(1);
         let Some(http2) = self.at(owner).and_then(|conn| conn.http2()) else { return };
         if !http2.carries(key, id) {
             return;
@@ -342,6 +352,7 @@ impl Conns {
             http2.wire.reset(*key, ErrorCode::InternalError);
             http2.wire.release(*key);
         }
+        self.http2.watches = self.http2.watches.saturating_sub(watches.len());
         self.after_task(owner);
         watches.len()
     }

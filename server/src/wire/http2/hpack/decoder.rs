@@ -8,17 +8,17 @@ use super::{
 
 /// A field of a header list. Its bytes are as the client sent them, unchecked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Field<'f> {
-    pub(crate) name: &'f [u8],
-    pub(crate) value: &'f [u8],
+pub struct Field<'f> {
+    pub name: &'f [u8],
+    pub value: &'f [u8],
     /// The client asks that no table ever holds the value (section 6.2.3). Only a proxy has to act on it.
-    pub(crate) is_sensitive: bool,
+    pub is_sensitive: bool,
 }
 
 /// How the fields of a block compare with the limit of their list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum List {
+pub enum List {
     /// Every field was handed over.
     Whole,
     /// The fields up to the limit were handed over, and no more. The block is valid and the table in step: the request
@@ -36,7 +36,7 @@ enum Indexing {
 
 /// The decoding context of one connection. Holds no heap memory before a client inserts an entry.
 #[derive(Debug)]
-pub(crate) struct Decoder {
+pub struct Decoder {
     table: Table,
     /// The `SETTINGS_HEADER_TABLE_SIZE` that is in force. Below the table's maximum size until the client complies.
     table_bytes_max: usize,
@@ -45,19 +45,19 @@ pub(crate) struct Decoder {
 impl Decoder {
     /// A decoder whose dynamic table has at most `table_bytes`, which the client takes for granted:
     /// [`TABLE_BYTES_INITIAL`](super::TABLE_BYTES_INITIAL) on a new connection.
-    pub(crate) const fn new(table_bytes: usize) -> Self {
+    pub const fn new(table_bytes: usize) -> Self {
         Self { table: Table::new(table_bytes), table_bytes_max: table_bytes }
     }
 
     /// The client acknowledged SETTINGS with a lower `SETTINGS_HEADER_TABLE_SIZE`: its next block is to begin with a size
     /// update, unless the table is already as small (section 4.2). The table of a client without one, which may use no
     /// table at all, stays as it is. A value above the one in force changes nothing.
-    pub(crate) fn lower(&mut self, table_bytes: usize) {
+    pub fn lower(&mut self, table_bytes: usize) {
         self.table_bytes_max = self.table_bytes_max.min(table_bytes);
     }
 
     /// Bytes that its table uses.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.table.heap_bytes()
     }
 
@@ -70,7 +70,7 @@ impl Decoder {
     ///
     /// # Errors
     /// The block is invalid. Fields before the fault were handed over, and the decoder is of no more use.
-    pub(crate) fn decode(
+    pub fn decode(
         &mut self,
         block: &[u8],
         list_bytes_max: usize,

@@ -19,7 +19,7 @@ const PLAIN_STRING: Form = Form { pattern: 0, prefix_bits: 7 };
 const STATUS: u8 = 8;
 
 /// Appends `:status`. One byte for the seven codes of the static table, five for others.
-pub(crate) fn push_status(out: &mut Vec<u8>, status: u16) {
+pub fn push_status(out: &mut Vec<u8>, status: u16) {
     debug_assert!((100..1000).contains(&status), "a status has three digits");
     let index = match status {
         200 => STATUS,
@@ -41,7 +41,7 @@ pub(crate) fn push_status(out: &mut Vec<u8>, status: u16) {
 /// Appends a field. `name` is in lower case (RFC 9113, section 8.2.1).
 ///
 /// A field that holds a credential asks every proxy never to index it (RFC 7541, section 7.1.3).
-pub(crate) fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+pub fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     debug_assert!(!name.iter().any(u8::is_ascii_uppercase), "names are in lower case");
     let literal = if is_credential(name) { LITERAL_NEVER_INDEXED } else { LITERAL };
     match Static::find(name, value) {

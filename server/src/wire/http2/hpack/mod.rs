@@ -17,16 +17,16 @@ mod tests;
 #[cfg(test)]
 mod vectors;
 
-pub(crate) use decoder::{Decoder, List};
-pub(crate) use encode::{push_field, push_status};
+pub use decoder::{Decoder, Field, List};
+pub use encode::{push_field, push_status};
 
 use std::fmt;
 
 /// Bytes of the dynamic table with which a connection begins, before SETTINGS say otherwise (RFC 9113, section 6.5.2).
-pub(crate) const TABLE_BYTES_INITIAL: usize = 4096;
+pub const TABLE_BYTES_INITIAL: usize = 4096;
 
 /// With this byte a block begins that tells the other side's decoder to keep no table (RFC 7541, section 6.3).
-pub(crate) const NO_TABLE: u8 = 0x20;
+pub const NO_TABLE: u8 = 0x20;
 
 /// What a field costs besides its name and its value, in a table and in a list (RFC 7541, section 4.1; RFC 9113,
 /// section 6.5.2).
@@ -35,7 +35,7 @@ const FIELD_OVERHEAD_BYTES: usize = 32;
 /// What is wrong with a header block. It is the client's error and ends the connection: `COMPRESSION_ERROR`, since
 /// the two tables differ from here on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     Truncated,
     IntegerTooLarge,
     IndexZero,
@@ -50,7 +50,7 @@ pub(crate) enum Fault {
 
 impl Fault {
     /// What is wrong, in words.
-    pub(crate) const fn why(self) -> &'static str {
+    pub const fn why(self) -> &'static str {
         match self {
             Self::Truncated => "a header block ends within a field",
             Self::IntegerTooLarge => "an integer in a header block has more than 32 bits",

@@ -1,6 +1,5 @@
 //! The examples of RFC 7541, appendix C; what a client may not send; random connections.
 
-use super::decoder::Field;
 use super::{huffman, table::Table, vectors, *};
 use fastrand::Rng;
 
