@@ -155,6 +155,38 @@ fn streams_of_one_connection_go_out_together() {
     assert_eq!(room[..expected.len()], expected);
 }
 
+/// The same message for many streams goes out at once, without waiting for the turn; what has no room takes its own way.
+#[test]
+fn one_message_for_many_streams_is_one_send() {
+    let coding = |number| if number == 3 { gzip_coding() } else { Coding::Bare };
+    let (mut case, watches) = Case::open(8, (0..7).map(coding).collect());
+    // The sixth has a window of 3 left.
+    assert_eq!(case.offer(watches[5], b"12345"), Sent::Took(5));
+    case.stand.conns.flush();
+    assert_eq!(case.next(), (DATA, 0, 11, b"12345".to_vec()));
+    case.client.set_nonblocking(true).expect("a socket");
+    let ids: Vec<WatcherId> = watches.iter().map(|(_, id)| *id).collect();
+    let (mut answers, mut room) = (Vec::new(), [0; 200]);
+    let place_of = |id| watches.iter().find(|(_, other)| *other == id).map(|(place, _)| *place);
+    case.stand.conns.offer_each(&ids, Offer::Messages(Run::new(b"abcd", &[4], 0)), place_of, &mut answers);
+    let took = [4, 4, 4, 4, 4, 3, 4].map(Sent::Took);
+    assert_eq!(answers, took);
+    let read = case.client.read(&mut room).expect("one send");
+    let frames: Vec<u8> = [1, 3, 5, 9, 13].iter().flat_map(|stream| frame(DATA, 0, *stream, b"abcd")).collect();
+    assert_eq!(room[..read], frames);
+    case.stand.conns.flush();
+    let read = case.client.read(&mut room).expect("the others");
+    assert!(room[..read].ends_with(&frame(DATA, 0, 11, b"abc")));
+    assert_eq!(&room[3..9], &[0, 0, 0, 0, 0, 7], "the compressed one comes first");
+    // Another message, shorter: nothing of the one before is left.
+    answers.clear();
+    case.stand.conns.offer_each(&ids[..3], Offer::Messages(Run::new(b"e", &[1], 0)), place_of, &mut answers);
+    case.stand.conns.offer_each(&ids[..5], Offer::Messages(Run::new(b"fg", &[2], 0)), place_of, &mut answers);
+    case.stand.conns.flush();
+    let read = case.client.read(&mut room).expect("all");
+    assert!(!room[..read].contains(&b'd'), "{:?}", &room[..read]);
+}
+
 /// A stream without a window costs the others nothing, and is told of when it has one.
 #[test]
 fn a_stream_without_a_window_holds_up_no_other() {

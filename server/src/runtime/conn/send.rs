@@ -80,16 +80,14 @@ impl Conns {
         answers: &mut Vec<Sent>,
     ) {
         self.begin();
-        let Some(mut sends) = self.sends.take_if(|_| to.len() > 1) else {
-            let one = |&id| place_of(id).map_or(Sent::Gone, |place| self.offer(place, id, what));
-            return answers.extend(to.iter().map(one));
-        };
+        let sends = self.sends.take_if(|_| to.len() > 1);
         let (mut fds, mut places) = std::mem::take(&mut self.batch);
         fds.clear();
         places.clear();
         // Chunks only, so the bytes are the same for all.
         let mut verbatim: &[u8] = b"";
         let first = answers.len();
+        self.gathered.clear();
         let mut rest = to;
         while let Some((&id, after)) = rest.split_first() {
             let Some(place) = place_of(id) else {
@@ -98,15 +96,19 @@ impl Conns {
                 continue;
             };
             if place.key().is_some() {
-                let same = |id: &&WatcherId| place_of(**id).is_some_and(|other| other.conn() == place.conn());
-                let (group, after) = rest.split_at(1 + after.iter().take_while(same).count());
-                self.offer_group(place.conn(), group, what, &place_of, answers);
+                let keys = &mut self.gathered.keys;
+                keys.clear();
+                keys.extend(rest.iter().map_while(|id| {
+                    place_of(*id).filter(|other| other.conn() == place.conn()).and_then(Place::key)
+                }));
+                let (group, after) = rest.split_at(keys.len());
+                self.offer_group(place.conn(), group, what, answers);
                 rest = after;
                 continue;
             }
             rest = after;
             match carrier(&mut self.slots, place, id)
-                .filter(|conn| conn.is_direct() && conn.rests_within_messages())
+                .filter(|conn| sends.is_some() && conn.is_direct() && conn.rests_within_messages())
             {
                 Some(conn) => {
                     fds.push(conn.fd.as_raw_fd());
@@ -119,17 +121,19 @@ impl Conns {
             }
         }
         self.sends_directly |= !fds.is_empty();
-        let (outcomes, result) = sends.send(&fds, |_| verbatim);
-        for (&(place, slot), outcome) in places.iter().zip(outcomes) {
-            answers[place] = match outcome.map(taken) {
-                Some(Some(taken)) if taken == verbatim.len() => Sent::Took(taken),
-                Some(Some(taken)) => self.took(slot, taken, verbatim, what),
-                Some(None) => Sent::Gone,
-                // The ring failed before.
-                None => self.offer(Place::alone(slot), to[place - first], what),
-            };
+        if let Some(mut sends) = sends {
+            let (outcomes, result) = sends.send(&fds, |_| verbatim);
+            for (&(place, slot), outcome) in places.iter().zip(outcomes) {
+                answers[place] = match outcome.map(taken) {
+                    Some(Some(taken)) if taken == verbatim.len() => Sent::Took(taken),
+                    Some(Some(taken)) => self.took(slot, taken, verbatim, what),
+                    Some(None) => Sent::Gone,
+                    // The ring failed before.
+                    None => self.offer(Place::alone(slot), to[place - first], what),
+                };
+            }
+            self.keep(sends, result);
         }
-        self.keep(sends, result);
         self.batch = (fds, places);
     }
 

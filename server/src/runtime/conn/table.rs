@@ -11,7 +11,7 @@ use rustix::net::sockopt::socket_error;
 use rustix::net::{RecvFlags, recv};
 use rustls::pki_types::CertificateDer;
 
-use super::http2::Http2Table;
+use super::http2::{Gathered, Http2Table};
 use super::linger::Lingering;
 use super::outbox::Outbox;
 use super::tls::State;
@@ -59,8 +59,8 @@ pub(in crate::runtime) struct Conns {
     pub(super) outbox: Outbox,
     /// Whether something was sent directly.
     pub(super) sends_directly: bool,
-    /// Reused: heads of frames.
-    pub(super) heads: Vec<[u8; 9]>,
+    /// Reused: frames for many streams of a connection.
+    pub(super) gathered: Gathered,
     pub(super) compressor: gzip::Compressor,
     pub(super) lingering: Lingering,
     pub(super) http2: Http2Table,
@@ -88,7 +88,7 @@ impl Conns {
             sends,
             outbox: Outbox::default(),
             sends_directly: false,
-            heads: Vec::new(),
+            gathered: Gathered::default(),
             compressor: gzip::Compressor::default(),
             lingering: Lingering::default(),
             http2: Http2Table::default(),

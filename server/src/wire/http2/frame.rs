@@ -3,7 +3,7 @@
 use super::ErrorCode;
 
 /// Bytes of the head of a frame.
-pub(super) const HEAD_BYTES: usize = 9;
+pub const HEAD_BYTES: usize = 9;
 /// The largest payload that is read and, until a peer allows more, sent: the smallest limit that the RFC allows.
 pub(super) const PAYLOAD_BYTES_MAX: u32 = 16 << 10;
 
@@ -89,4 +89,15 @@ pub(super) fn push_go_away(out: &mut Vec<u8>, last_stream: u32, code: ErrorCode,
     payload.extend_from_slice(&(code as u32).to_be_bytes());
     payload.extend_from_slice(why.as_bytes());
     push(out, kind::GOAWAY, 0, 0, &payload);
+}
+
+/// Appends the head of a DATA frame of no stream yet.
+pub fn push_data_head(out: &mut Vec<u8>, len: usize) {
+    let len = u32::try_from(len).unwrap_or(u32::MAX);
+    out.extend_from_slice(&FrameHead { len, kind: kind::DATA, flags: 0, stream: 0 }.to_bytes());
+}
+
+/// Sets the stream of a frame.
+pub fn set_stream(frame: &mut [u8], stream: u32) {
+    frame[5..HEAD_BYTES].copy_from_slice(&stream.to_be_bytes());
 }

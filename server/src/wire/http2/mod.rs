@@ -23,6 +23,7 @@ use std::fmt;
 
 pub use connection::{Connection, Counts, Ended};
 pub use fields::Request;
+pub use frame::{HEAD_BYTES as FRAME_HEAD_BYTES, push_data_head, set_stream};
 pub use send::Pushed;
 
 /// The first bytes of a client.

@@ -1,7 +1,7 @@
 //! What is sent on streams: heads, and data within the windows. Control bytes go first: the answer to settings is before what obeys
 //! them.
 
-use super::frame::{self, FrameHead, HEAD_BYTES, flag, kind};
+use super::frame::{self, FrameHead, flag, kind};
 use super::streams::Half;
 use super::{Connection, StreamKey, hpack};
 
@@ -99,20 +99,27 @@ impl<S> Connection<S> {
         Pushed { bytes: fits.len(), is_all }
     }
 
-    /// Takes the room for data of so many bytes, which must follow the head that is returned. `None`: it does not fit in one frame,
-    /// or control bytes go first.
-    pub fn begin_frame(&mut self, key: StreamKey, len: usize) -> Option<[u8; HEAD_BYTES]> {
-        let most = self.peer.payload_bytes_max;
-        let len = u32::try_from(len).ok().filter(|len| *len <= most && !self.has_control())?;
+    /// Takes the room for a frame with so many bytes of data, which must be sent next on the stream whose number is returned.
+    /// `None`: it does not fit in one frame, control bytes go first, or the stream is not eligible.
+    pub fn begin_frame(
+        &mut self,
+        key: StreamKey,
+        len: usize,
+        is_eligible: impl FnOnce(&S) -> bool,
+    ) -> Option<u32> {
+        if len > self.peer.payload_bytes_max as usize || self.has_control() {
+            return None;
+        }
         let stream = self.streams.get_mut(key)?;
-        let left = i64::from(len);
-        if stream.local == Half::Done || stream.window < left || self.window < left {
+        let left = i64::try_from(len).ok()?;
+        let has_room = stream.window >= left && self.window >= left;
+        if !has_room || stream.local == Half::Done || !stream.carried.as_ref().is_some_and(is_eligible) {
             return None;
         }
         stream.window -= left;
         self.window -= left;
         self.bounds.sent_data();
-        Some(FrameHead { len, kind: kind::DATA, flags: 0, stream: stream.id }.to_bytes())
+        Some(stream.id)
     }
 
     /// The user has something to send on a stream: it is told when there is room. Returns whether there is.

@@ -1,45 +1,76 @@
-//! The same message for many streams of one connection: one system call, and no copy.
-
-use std::io::IoSlice;
+//! The same message for many streams of one connection: one system call, and one copy for all connections.
 
 use revcast_engine::{Sent, WatcherId};
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use super::{Carried, Http2};
 use crate::runtime::conn::send::Offer;
-use crate::runtime::conn::unsent::is_full;
-use crate::runtime::conn::{Conns, Place, Streams};
+use crate::runtime::conn::unsent::send_now;
+use crate::runtime::conn::{Conns, Streams};
 use crate::wire::coding::Coding;
+use crate::wire::http2::{FRAME_HEAD_BYTES, StreamKey, push_data_head, set_stream};
 
 /// From so many streams on a system call of their own is worth it.
 const STREAMS_MIN: usize = 4;
-/// Streams of one system call: it takes 1,024 slices at most (`IOV_MAX`), two for each.
-const STREAMS_MAX: usize = 512;
+/// Bytes of one system call: they stay in the CPU's caches while one connection after another is sent them.
+const GATHERED_BYTES_MAX: usize = 128 << 10;
+
+/// Frames with the same message, which differ in their streams.
+#[derive(Debug, Default)]
+pub(in crate::runtime::conn) struct Gathered {
+    bytes: Vec<u8>,
+    /// The streams to which an offer is made.
+    pub(in crate::runtime::conn) keys: Vec<StreamKey>,
+    /// Those that take it.
+    streams: Vec<u32>,
+}
+
+impl Gathered {
+    /// Another message is offered.
+    pub(in crate::runtime::conn) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// Frames with `message`, one for each of the streams.
+    fn frames(&mut self, message: &[u8]) -> &[u8] {
+        let size = FRAME_HEAD_BYTES + message.len();
+        let len = size * self.streams.len();
+        while self.bytes.len() < len {
+            push_data_head(&mut self.bytes, message.len());
+            self.bytes.extend_from_slice(message);
+        }
+        for (frame, stream) in self.bytes.chunks_exact_mut(size).zip(&self.streams) {
+            set_stream(frame, *stream);
+        }
+        &self.bytes[..len]
+    }
+}
 
 impl Conns {
-    /// Offers the same to several streams of one connection.
+    /// Offers the same to several streams of one connection, whose keys were gathered.
     pub(in crate::runtime::conn) fn offer_group(
         &mut self,
         slot: u32,
         to: &[WatcherId],
         what: Offer<'_>,
-        place_of: &impl Fn(WatcherId) -> Option<Place>,
         answers: &mut Vec<Sent>,
     ) {
         let first = answers.len();
+        let mut gathered = std::mem::take(&mut self.gathered);
         if let (Offer::Messages(run), STREAMS_MIN..) = (what, to.len()) {
-            for part in to.chunks(STREAMS_MAX) {
-                self.gather(slot, part, run.bytes(), place_of, answers);
+            let most = (GATHERED_BYTES_MAX / (FRAME_HEAD_BYTES + run.bytes().len())).max(1);
+            for from in (0..to.len()).step_by(most) {
+                let range = from..(from + most).min(to.len());
+                self.gather(slot, to, range, run.bytes(), &mut gathered, answers);
             }
         }
         answers.resize(first + to.len(), Sent::Took(0));
         // Those that need more than a head before the message.
-        for (answer, &id) in answers[first..].iter_mut().zip(to) {
+        for ((answer, &id), &key) in answers[first..].iter_mut().zip(to).zip(&gathered.keys) {
             if *answer == Sent::Took(0) {
-                let key = place_of(id).and_then(Place::key);
-                *answer = key.map_or(Sent::Gone, |key| self.collect_frames(slot, key, id, what));
+                *answer = self.collect_frames(slot, key, id, what);
             }
         }
+        self.gathered = gathered;
     }
 
     /// Sends a message on the streams that take all of it in one frame; the answer of the others is that they took nothing.
@@ -47,59 +78,51 @@ impl Conns {
         &mut self,
         slot: u32,
         to: &[WatcherId],
+        range: std::ops::Range<usize>,
         message: &[u8],
-        place_of: &impl Fn(WatcherId) -> Option<Place>,
+        gathered: &mut Gathered,
         answers: &mut Vec<Sent>,
     ) {
         let owner = self.owner(slot);
-        let Self { slots, polls, broken, heads, .. } = self;
-        let conn = slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut());
+        let Self { slots, polls, broken, .. } = self;
+        let nothing = |answers: &mut Vec<Sent>| answers.resize(answers.len() + range.len(), Sent::Took(0));
+        let Some(conn) = slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut()) else {
+            return nothing(answers);
+        };
         // Bytes that wait go first, and records are made of what a whole turn sends.
-        let is_plain =
-            conn.as_ref().and_then(|conn| conn.rare.as_ref()).is_none_or(|rare| rare.tls.is_none());
-        let conn = conn.filter(|conn| is_plain && !conn.is_queued && !conn.is_broken && !conn.is_full());
-        let Some(conn) = conn else { return answers.extend(to.iter().map(|_| Sent::Took(0))) };
-        let Streams::Http2(http2) = &mut conn.streams else { return };
+        let is_plain = conn.rare.as_ref().is_none_or(|rare| rare.tls.is_none());
+        let is_direct = is_plain && !conn.is_queued && !conn.is_broken && !conn.is_full();
+        let Streams::Http2(http2) = &mut conn.streams else { return nothing(answers) };
         let Http2 { wire, .. } = &mut **http2;
-        heads.clear();
-        for &id in to {
-            let key = place_of(id).and_then(Place::key).filter(|key| {
-                matches!(wire.carried(*key), Some(Carried::Watch(watch))
-                    if watch.id == id && matches!(watch.coding, Coding::Bare) && watch.rest.is_empty())
-            });
-            let head = key.and_then(|key| wire.begin_frame(key, message.len()));
-            answers.push(Sent::Took(head.map_or(0, |_| message.len())));
-            heads.extend(head);
+        if !is_direct || wire.has_control() {
+            return nothing(answers);
         }
-        if heads.is_empty() {
+        gathered.streams.clear();
+        for (&id, &key) in to[range.clone()].iter().zip(&gathered.keys[range]) {
+            let is_eligible = |carried: &Carried| {
+                matches!(carried, Carried::Watch(watch)
+                    if watch.id == id && matches!(watch.coding, Coding::Bare) && watch.rest.is_empty())
+            };
+            let stream = wire.begin_frame(key, message.len(), is_eligible);
+            answers.push(Sent::Took(stream.map_or(0, |_| message.len())));
+            gathered.streams.extend(stream);
+        }
+        if gathered.streams.is_empty() {
             return;
         }
-        let mut parts = Vec::with_capacity(2 * heads.len());
-        for head in heads.iter() {
-            parts.push(IoSlice::new(head));
-            parts.push(IoSlice::new(message));
-        }
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let mut taken = match sendmsg(&conn.fd, &parts, &mut SendAncillaryBuffer::default(), flags) {
-            Ok(taken) => taken,
-            Err(error) if is_full(error) => 0,
-            Err(_) => {
+        let bytes = gathered.frames(message);
+        match send_now(&conn.fd, bytes) {
+            Some(taken) if taken == bytes.len() => {}
+            // What the kernel did not take is kept.
+            Some(taken) => {
+                conn.rare().unsent.tail().extend_from_slice(&bytes[taken..]);
+                conn.poll_to_write(owner, polls);
+            }
+            None => {
                 conn.is_broken = true;
                 broken.push(owner);
-                return;
             }
-        };
+        }
         self.sends_directly = true;
-        // What the kernel did not take is kept.
-        for part in &parts {
-            let skipped = taken.min(part.len());
-            taken -= skipped;
-            if skipped < part.len() {
-                conn.rare().unsent.tail().extend_from_slice(&part[skipped..]);
-            }
-        }
-        if conn.is_full() {
-            conn.poll_to_write(owner, polls);
-        }
     }
 }

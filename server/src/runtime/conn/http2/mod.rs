@@ -18,6 +18,7 @@ use revcast_engine::tick::Tick;
 use super::request_stream::RequestStream;
 use super::table::ConnEvent;
 use super::{Conn, Conns, Link, Streams};
+pub(super) use gather::Gathered;
 pub(in crate::runtime) use task::{Frames, Put};
 
 use crate::runtime::client::Client;
