@@ -39,10 +39,14 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// Whether it may have a body as large as an object: what is refused or only read may not.
+    /// Whether it may have a body as large as an object: what is refused, or of no resource, may not.
     #[must_use]
     pub const fn takes_body(&self) -> bool {
-        self.access.is_some() && self.target.is_ok()
+        let is_of_resource = matches!(
+            self.target,
+            Ok(Target::Collection { .. } | Target::Object { .. } | Target::Subresource { .. })
+        );
+        self.access.is_some() && is_of_resource
     }
 
     /// Whether it is a health check.

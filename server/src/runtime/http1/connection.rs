@@ -157,12 +157,11 @@ impl Connection {
             // What goes wrong is seen again by whoever reads a head.
             let is_http2 = begun >= UNLIKE_METHODS;
             let deadline = opened + if is_http2 { patience.min(PREFACE_TIMEOUT) } else { patience };
-            if is_http2 && deadline <= Instant::now() {
-                carrier.transport = None;
-                return false;
-            }
             let patience = deadline.saturating_duration_since(Instant::now());
             if !matches!(carrier.read_some(patience).await, Ok(1..)) {
+                if is_http2 {
+                    carrier.transport = None;
+                }
                 return false;
             }
         }
