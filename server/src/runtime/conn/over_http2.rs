@@ -172,7 +172,8 @@ fn one_message_for_many_streams_is_one_send() {
     let took = [4, 4, 4, 4, 4, 3, 4].map(Sent::Took);
     assert_eq!(answers, took);
     let read = case.client.read(&mut room).expect("one send");
-    let frames: Vec<u8> = [1, 3, 5, 9, 13].iter().flat_map(|stream| frame(DATA, 0, *stream, b"abcd")).collect();
+    let frames: Vec<u8> =
+        [1, 3, 5, 9, 13].iter().flat_map(|stream| frame(DATA, 0, *stream, b"abcd")).collect();
     assert_eq!(room[..read], frames);
     case.stand.conns.flush();
     let read = case.client.read(&mut room).expect("the others");

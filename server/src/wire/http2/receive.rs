@@ -321,13 +321,12 @@ impl<S> Connection<S> {
         now: Tick,
         events: &mut impl Events<Stream = S>,
     ) -> Result<(), Fault> {
-        if head.stream % 2 == 0 {
+        if head.stream.is_multiple_of(2) {
             return Err(Fault::protocol("a client's streams have odd numbers"));
         }
         let payload = unpadded(head, payload)?;
-        let block = match payload.get(if head.has(flag::PRIORITY) { 5 } else { 0 }..) {
-            Some(block) => block,
-            None => return Err(Fault::of(ErrorCode::FrameSizeError, SHORT)),
+        let Some(block) = payload.get(if head.has(flag::PRIORITY) { 5 } else { 0 }..) else {
+            return Err(Fault::of(ErrorCode::FrameSizeError, SHORT));
         };
         let has_ended = head.has(flag::END_STREAM);
         if head.has(flag::END_HEADERS) {

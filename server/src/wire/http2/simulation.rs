@@ -1,6 +1,6 @@
 //! Seeded connections: a client that keeps the protocol in every order, splits its bytes anywhere and changes its windows; a server that
 //! reads and sends at random; and an oracle that reads what was sent with books of its own.
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

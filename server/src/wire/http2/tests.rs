@@ -610,7 +610,8 @@ fn floods_are_told_to_calm_down() {
     };
     let ping = made(kind::PING, 0, 0, &[0; 8]);
     let big_block = vec![0; 16 << 10];
-    let cases: Vec<(&str, Vec<u8>, Box<dyn Fn(u32) -> Vec<u8>>)> = vec![
+    type Flood = Box<dyn Fn(u32) -> Vec<u8>>;
+    let cases: Vec<(&str, Vec<u8>, Flood)> = vec![
         ("PING", vec![], Box::new(move |_| ping.clone())),
         ("SETTINGS", vec![], Box::new(|_| settings(&[]))),
         ("settings in one frame", vec![], Box::new(|_| settings(&[(99, 0); 2000]))),
