@@ -8,6 +8,7 @@ mod connections;
 mod duplex;
 mod exec;
 mod failures;
+mod over_http2;
 mod replies;
 mod requests;
 mod reviews;

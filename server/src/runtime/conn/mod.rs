@@ -8,8 +8,10 @@
 //!
 //! Never decides what a watch is sent, and does not know requests.
 
+mod event;
 mod http2;
 mod linger;
+mod offer;
 mod outbox;
 #[cfg(test)]
 mod over_http2;
@@ -33,12 +35,13 @@ use super::admission::CountGuard;
 use super::sys::polls::Readiness;
 use crate::wire::coding::Coding;
 use crate::wire::http2::StreamKey;
+pub(super) use event::ConnEvent;
 use http2::Http2;
 pub(super) use http2::{Frames, NewRequest, Put};
 use linger::Linger;
+pub(super) use offer::Offer;
 pub(super) use request_stream::{Piece, RequestStream};
-pub(super) use send::Offer;
-pub(super) use table::{ConnEvent, Conns};
+pub(super) use table::Conns;
 use tls::TlsSession;
 use unsent::Unsent;
 #[cfg(test)]

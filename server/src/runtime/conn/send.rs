@@ -3,9 +3,10 @@
 use std::os::fd::AsRawFd as _;
 
 use revcast_engine::limits::PAGE_BYTES;
-use revcast_engine::{Run, Sent, WatcherId};
+use revcast_engine::{Sent, WatcherId};
 use rustix::io::Errno;
 
+use super::offer::Offer;
 use super::table::Slot;
 use super::unsent::{is_full, send_now};
 use super::{Conn, Conns, Place, Streams};
@@ -18,22 +19,7 @@ const OUTBOX_BYTES_MAX: usize = 1 << 20;
 /// So many collected bytes are worth a turn: more of them leave the CPU's caches before the kernel reads them.
 const COLLECTED_BYTES: usize = 192 << 10;
 
-/// What is offered to a stream.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::runtime) enum Offer<'a> {
-    Messages(Run<'a>),
-    Heartbeat,
-}
-
 impl Offer<'_> {
-    /// Whether these bytes are the whole offer. If not, the engine offers the rest when the connection is writable.
-    pub(super) fn is_all(&self, taken: usize) -> bool {
-        match self {
-            Self::Messages(run) => taken == run.bytes().len(),
-            Self::Heartbeat => true,
-        }
-    }
-
     /// The bytes to send directly to a stream whose wire form is the engine's own.
     fn verbatim<'b>(&'b self, conn: &Conn) -> &'b [u8] {
         match (self, &conn.streams) {

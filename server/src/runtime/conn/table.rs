@@ -11,6 +11,7 @@ use rustix::net::sockopt::socket_error;
 use rustix::net::{RecvFlags, recv};
 use rustls::pki_types::CertificateDer;
 
+use super::event::ConnEvent;
 use super::http2::{Gathered, Http2Table};
 use super::linger::Lingering;
 use super::outbox::Outbox;
@@ -28,18 +29,6 @@ const READS_AT_ONCE: usize = 64;
 const READ_EVERY: Duration = Duration::from_millis(50);
 /// Bytes of a client per read.
 const READ_BYTES: usize = 16 << 10;
-
-/// What happened to a connection; reported for each of its streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::runtime) enum ConnEvent {
-    /// It is closed: the peer disconnected or ended it.
-    Gone {
-        /// The peer accepted or acknowledged nothing for so long that the kernel closed it.
-        stalled: bool,
-    },
-    /// The connection is writable again.
-    Writable,
-}
 
 /// A slot for a connection.
 #[derive(Debug, Default)]

@@ -8,6 +8,8 @@
 mod bounds;
 mod connection;
 mod fields;
+#[cfg(test)]
+mod floods;
 mod frame;
 pub mod hpack;
 mod receive;

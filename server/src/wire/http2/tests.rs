@@ -48,11 +48,11 @@ impl Events for Recorder {
 }
 
 /// A connection, and what it told.
-struct Case {
-    connection: Connection<()>,
+pub(super) struct Case {
+    pub(super) connection: Connection<()>,
     events: Recorder,
     now: Tick,
-    out: Vec<u8>,
+    pub(super) out: Vec<u8>,
 }
 
 /// `(kind, flags, stream, payload)`.
@@ -103,24 +103,24 @@ fn push_text(out: &mut Vec<u8>, text: &[u8]) {
 pub(super) const GET: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "http"), (":path", "/api"), (":authority", "localhost")];
 
-fn get(stream: u32) -> Vec<u8> {
+pub(super) fn get(stream: u32) -> Vec<u8> {
     made(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, stream, &block(&GET))
 }
 
-fn post(stream: u32, more: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn post(stream: u32, more: &[(&str, &str)]) -> Vec<u8> {
     let mut fields = vec![(":method", "POST"), (":scheme", "http"), (":path", "/api")];
     fields.push((":authority", "localhost"));
     fields.extend_from_slice(more);
     made(kind::HEADERS, flag::END_HEADERS, stream, &block(&fields))
 }
 
-fn settings(pairs: &[(u16, u32)]) -> Vec<u8> {
+pub(super) fn settings(pairs: &[(u16, u32)]) -> Vec<u8> {
     let payload: Vec<u8> =
         pairs.iter().flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()).collect();
     made(kind::SETTINGS, 0, 0, &payload)
 }
 
-fn update(stream: u32, increment: u32) -> Vec<u8> {
+pub(super) fn update(stream: u32, increment: u32) -> Vec<u8> {
     made(kind::WINDOW_UPDATE, 0, stream, &increment.to_be_bytes())
 }
 
@@ -131,14 +131,14 @@ impl Case {
         Self { connection: Connection::new(LIMITS, now), events: Recorder::default(), now, out: Vec::new() }
     }
 
-    fn open() -> Self {
+    pub(super) fn open() -> Self {
         let mut case = Self::new();
         case.send(&[PREFACE.to_vec(), settings(&[])]);
         case.sent();
         case
     }
 
-    fn send(&mut self, parts: &[Vec<u8>]) {
+    pub(super) fn send(&mut self, parts: &[Vec<u8>]) {
         self.connection.receive(&parts.concat(), self.now, &mut self.events);
     }
 
@@ -154,13 +154,13 @@ impl Case {
         std::mem::take(&mut self.events.0)
     }
 
-    fn push(&mut self, stream: u32, data: &[u8], ended: bool) -> usize {
+    pub(super) fn push(&mut self, stream: u32, data: &[u8], ended: bool) -> usize {
         self.connection.push_data(StreamKey(stream), data, ended, &mut self.out).bytes
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+pub(super) enum Outcome {
     Fine,
     Reset(ErrorCode),
     Away(ErrorCode),
@@ -172,7 +172,7 @@ fn outcome(parts: &[Vec<u8>]) -> Outcome {
     outcome_of(&mut case)
 }
 
-fn outcome_of(case: &mut Case) -> Outcome {
+pub(super) fn outcome_of(case: &mut Case) -> Outcome {
     let code = |payload: &[u8], at: usize| payload[at..at + 4].to_vec();
     let named = |code: Vec<u8>| {
         let all = [
@@ -591,78 +591,6 @@ fn what_nobody_reads_is_given_back() {
         case.send(&[made(kind::DATA, 8, 1, &[&[255][..], &[0; 255]].concat())]);
     }
     assert_eq!(case.connection.ended(), None);
-}
-
-#[test]
-fn floods_are_told_to_calm_down() {
-    let calm = Outcome::Away(ErrorCode::EnhanceYourCalm);
-    let flood = |before: Vec<u8>, frame: &dyn Fn(u32) -> Vec<u8>, most: u32| {
-        let mut case = Case::open();
-        case.send(&[before]);
-        for number in 0..most {
-            case.send(&[frame(number)]);
-            if case.connection.ended().is_some() {
-                break;
-            }
-            assert!(case.connection.control.len() <= 33 << 10);
-        }
-        outcome_of(&mut case)
-    };
-    let ping = made(kind::PING, 0, 0, &[0; 8]);
-    let big_block = vec![0; 16 << 10];
-    type Flood = Box<dyn Fn(u32) -> Vec<u8>>;
-    let cases: Vec<(&str, Vec<u8>, Flood)> = vec![
-        ("PING", vec![], Box::new(move |_| ping.clone())),
-        ("SETTINGS", vec![], Box::new(|_| settings(&[]))),
-        ("settings in one frame", vec![], Box::new(|_| settings(&[(99, 0); 2000]))),
-        ("PRIORITY", vec![], Box::new(|_| made(kind::PRIORITY, 0, 1, &[0; 5]))),
-        ("WINDOW_UPDATE", get(1), Box::new(|_| update(1, 1))),
-        ("empty DATA", post(1, &[]), Box::new(|_| made(kind::DATA, 0, 1, &[]))),
-        ("unknown frames", vec![], Box::new(|_| made(99, 0, 0, &[]))),
-        ("RST_STREAM of what ended", get(1), Box::new(|_| made(kind::RST_STREAM, 0, 1, &[0; 4]))),
-        (
-            "empty CONTINUATION",
-            { made(kind::HEADERS, 0, 1, &[]) },
-            Box::new(|_| made(kind::CONTINUATION, 0, 1, &[])),
-        ),
-        (
-            "long CONTINUATION",
-            { made(kind::HEADERS, 0, 1, &[]) },
-            Box::new(move |_| made(kind::CONTINUATION, 0, 1, &big_block)),
-        ),
-        (
-            "rapid reset",
-            vec![],
-            Box::new(|number| {
-                [get(2 * number + 1), made(kind::RST_STREAM, 0, 2 * number + 1, &[0; 4])].concat()
-            }),
-        ),
-        (
-            "made-you-reset",
-            vec![],
-            Box::new(|number| [get(2 * number + 1), update(2 * number + 1, 0)].concat()),
-        ),
-        (
-            "malformed requests",
-            vec![],
-            Box::new(|number| made(kind::HEADERS, 5, 2 * number + 1, &block(&[("x", "y")]))),
-        ),
-    ];
-    for (what, before, frame) in cases {
-        assert_eq!(flood(before, &frame, 100_000), calm, "{what}");
-    }
-}
-
-#[test]
-fn windows_that_grow_by_what_is_sent_are_no_flood() {
-    let mut case = Case::open();
-    case.send(&[get(1)]);
-    for _ in 0..100_000 {
-        assert_eq!(case.push(0, &[0; 1000], false), 1000);
-        case.out.clear();
-        case.send(&[update(1, 1000), update(0, 1000)]);
-    }
-    assert_eq!(outcome_of(&mut case), Outcome::Fine);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use revcast_engine::{Sent, WatcherId};
 
 use super::{Carried, Http2};
-use crate::runtime::conn::send::Offer;
+use crate::runtime::conn::offer::Offer;
 use crate::runtime::conn::unsent::send_now;
 use crate::runtime::conn::{Conns, Streams};
 use crate::wire::coding::Coding;

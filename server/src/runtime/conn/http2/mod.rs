@@ -15,8 +15,8 @@ use revcast_engine::WatcherId;
 use revcast_engine::limits::DRAIN_GRACE;
 use revcast_engine::tick::Tick;
 
+use super::event::ConnEvent;
 use super::request_stream::RequestStream;
-use super::table::ConnEvent;
 use super::{Conn, Conns, Link, Streams};
 pub(super) use gather::Gathered;
 pub(in crate::runtime) use task::{Frames, Put};

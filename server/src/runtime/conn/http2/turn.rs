@@ -7,8 +7,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::{Arrivals, Carried, Http2, Watch};
-use crate::runtime::conn::send::Offer;
-use crate::runtime::conn::table::ConnEvent;
+use crate::runtime::conn::event::ConnEvent;
+use crate::runtime::conn::offer::Offer;
 use crate::runtime::conn::tls::State;
 use crate::runtime::conn::{Conn, Conns, Streams};
 use crate::runtime::sys::polls::Owner;
