@@ -35,7 +35,7 @@ fn curl_in_both_versions() {
         let output = curl(version).args(["-v", &url, &url]).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
-        assert!(said.contains("server accepted http/1.1"), "{said}");
+        assert!(said.contains("server accepted h2"), "{said}");
         assert!(said.contains("Re-using existing connection"), "{said}");
         assert_eq!(String::from_utf8_lossy(&output.stdout).matches(r#""name": "n"#).count(), 600);
         let output = curl(version)

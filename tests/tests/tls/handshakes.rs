@@ -9,16 +9,24 @@ use revcast_tests::tls::Version;
 use super::*;
 
 #[test]
-fn one_protocol_is_spoken() {
+fn two_protocols_are_spoken() {
     let stand = Stand::new("tls-alpn", false, &[]);
     for version in Version::ALL {
         let trust = stand.trust.in_version(version);
-        for offered in [&["http/1.1"][..], &["h2", "http/1.1"]] {
+        let mut connection = stand.client_with(&trust.offering(&["http/1.1"])).connect().unwrap();
+        assert_eq!(connection.request("GET", "/version", &[], &[]).unwrap().status, 200);
+        assert_eq!(connection.stream().tls().alpn_protocol(), Some(&b"http/1.1"[..]));
+        // HTTP/2 is preferred, whatever comes first.
+        for offered in [&["h2"][..], &["http/1.1", "h2"]] {
             let mut connection = stand.client_with(&trust.offering(offered)).connect().unwrap();
-            assert_eq!(connection.request("GET", "/version", &[], &[]).unwrap().status, 200);
-            assert_eq!(connection.stream().tls().alpn_protocol(), Some(&b"http/1.1"[..]), "{offered:?}");
+            let connection = connection.stream();
+            connection.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+            let mut head = [0; 9];
+            connection.read_exact(&mut head).unwrap();
+            assert_eq!(head[3..], [4, 0, 0, 0, 0, 0], "settings: {offered:?}");
+            assert_eq!(connection.tls().alpn_protocol(), Some(&b"h2"[..]), "{offered:?}");
         }
-        let client = stand.client_with(&trust.offering(&["h2"]));
+        let client = stand.client_with(&trust.offering(&["h3"]));
         let refused = client.connect().unwrap().request("GET", "/version", &[], &[]);
         let alert = refused.expect_err("no client speaks that").to_string();
         assert!(alert.contains("NoApplicationProtocol"), "{alert}");

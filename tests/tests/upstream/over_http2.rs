@@ -13,7 +13,7 @@ fn echoing() -> Pair {
     let upstream = Upstream::start();
     upstream.on("*", |exchange| {
         let body = exchange.body().unwrap_or_default();
-        exchange.reply("200 OK\nX-Upstream: yes", format!("{} bytes", body.len()))
+        exchange.reply_to_read("200 OK\nX-Upstream: yes", format!("{} bytes", body.len()))
     });
     Pair::before(upstream, &[])
 }
