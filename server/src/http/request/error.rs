@@ -136,7 +136,9 @@ impl HeadError {
                 "a control character in the head: send plain HTTP/1.1 (TLS is not spoken on this port)"
             }
             Self::RequestLine => "the request line is not METHOD SP target SP HTTP/1.1",
-            Self::Http2Preface => "HTTP/2 is not spoken on this port: use HTTP/1.1",
+            Self::Http2Preface => {
+                "this is not the whole preface of HTTP/2, or not the first of its connection: send all of it first"
+            }
             Self::Version => "only HTTP/1.1 and HTTP/1.0 are spoken",
             Self::Folded => "a header is continued on the next line: send it on one line",
             Self::HeaderName => "a header line does not begin with a name and a colon",
