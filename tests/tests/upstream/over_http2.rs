@@ -35,7 +35,7 @@ fn send(connection: &mut Connection, fields: &[(&[u8], &[u8])]) -> u32 {
 /// Whatever a client sends on a stream, the upstream sees one well-formed request of it, or none.
 #[test]
 fn one_stream_is_one_request() {
-    let good: [(&[u8], &[u8]); 4] =
+    let good: [(&'static [u8], &'static [u8]); 4] =
         [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/fwd"), (b":authority", b"localhost")];
     let with = |more: &[(&'static [u8], &'static [u8])]| [&good[..], more].concat();
     let instead = |name: &[u8], value: &'static [u8]| {
@@ -44,7 +44,8 @@ fn one_stream_is_one_request() {
         good.map(field).to_vec()
     };
     let length: &'static [u8] = INNER.len().to_string().leak().as_bytes();
-    let cases: Vec<(Vec<(&[u8], &[u8])>, bool)> = vec![
+    type Fields = Vec<(&'static [u8], &'static [u8])>;
+    let cases: Vec<(Fields, bool)> = vec![
         (with(&[]), true),
         (with(&[(b"content-length", length)]), true),
         (with(&[(b"expect", b"100-continue")]), true),
