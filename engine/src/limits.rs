@@ -47,7 +47,7 @@ pub const RUN_MESSAGES: usize = 2 * ROUND_EVENTS;
 /// A selector that allows up to this many values of a label is filed under each value; one that allows more, under the
 /// label.
 pub const FILED_VALUES_MAX: usize = 64;
-/// Deliveries between two checks of the clock and of other work.
+/// Sends between two checks of the clock and of other work.
 pub const SENDS_PER_TURN: usize = 64;
 /// So many bytes of a delivery count as one more delivery: the output of a turn is bounded in bytes too, at 2 MiB.
 pub const SEND_BYTES: usize = 32 << 10;

@@ -2,7 +2,7 @@
 //!
 //! A shard is a plain value. Its driver calls [`Shard::turn`] while it returns [`Turn::Again`], reports what happened
 //! ([`Shard::subscribe`], [`Shard::writable`], [`Shard::forget`], [`Shard::drain`]) and asks which watches ended
-//! ([`Shard::poll_ended`]). A turn is short: at most [`crate::limits::SENDS_PER_TURN`] deliveries, one page or
+//! ([`Shard::poll_ended`]). A turn is short: at most [`Outlet::deliveries_per_turn`], one page or
 //! [`crate::limits::LOOKS_PER_TURN`] looks at classes, so that the driver can check its sockets and the clock between
 //! two turns. It never waits, and knows no socket: bytes go to an [`Outlet`].
 //!
@@ -315,12 +315,6 @@ impl Shard {
             Some(due) if due <= now => Turn::Again,
             until => Turn::Sleep { until },
         }
-    }
-
-    /// Whether the next turn continues to serve a round: it looks at no clock.
-    #[must_use]
-    pub const fn is_serving(&self) -> bool {
-        matches!(self.round.stage, Stage::Serving)
     }
 
     /// Whether a turn has work that does not wait for time or for the driver.

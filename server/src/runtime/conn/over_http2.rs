@@ -10,6 +10,8 @@ use revcast_engine::{Run, Sent};
 use super::tests::{Stand, link, pair};
 use super::*;
 use crate::frontend::Wire;
+use crate::http::request::UpgradeHeaders;
+use crate::http::websocket::Handshake;
 use crate::runtime::client::{Client, Permit};
 use crate::runtime::listener::ListenerKind;
 use crate::wire::coding::Delimiter;
@@ -262,6 +264,54 @@ fn a_coded_stream_keeps_what_has_no_room() {
     assert_eq!(gzip::tests::inflated(&coded), noise);
     // The other goes on.
     assert_eq!(case.offer(watches[1], b"on"), Sent::Took(2));
+}
+
+/// What a client sent before its request became a watch is not lost: a WebSocket's ping is answered, a body's window is given back.
+#[test]
+fn what_came_before_the_watch_is_read() {
+    let (mut case, watches) = Case::open(1000, vec![Coding::Bare]);
+    let post = [&GET[1..], &[0x83]].concat();
+    case.send(&frame(HEADERS, 4, 3, &post));
+    case.send(&frame(HEADERS, 4, 5, &post));
+    let mut requests = Vec::new();
+    while requests.len() < 2 {
+        case.stand.turn(case.stand.now());
+        requests.extend(case.stand.conns.take_requests());
+    }
+    // A masked ping of 2 bytes; and a body that nobody reads.
+    case.send(&frame(DATA, 0, 3, b"\x89\x82\0\0\0\0hi"));
+    (0..3).for_each(|_| case.send(&frame(DATA, 0, 5, &[0; 11_000])));
+    case.stand.until(|_| requests.iter().all(|request| !request.stream.is_dry()));
+    let handshake = UpgradeHeaders {
+        key: Some("AAAAAAAAAAAAAAAAAAAAAA==".to_owned()),
+        version: Some("13".to_owned()),
+        protocols: None,
+    };
+    let handshake = Handshake::new(&handshake).expect("a valid one");
+    for (request, coding) in
+        requests.iter().zip([Wire::WebSocket(handshake).coding(Delimiter::Frames), Coding::Bare])
+    {
+        let mut block = Vec::new();
+        hpack::push_status(&mut block, 200);
+        let frames = Frames { head: Some(&block), ..Frames::default() };
+        assert_eq!(case.stand.conns.put_frames(case.owner, request.key, frames), Put::Data(0, true));
+        let id = case.stand.id();
+        case.stand.conns.attach_to(case.owner, request.key, id, coding);
+    }
+    assert!(case.stand.conns.has_events());
+    for _ in 0..20 {
+        case.stand.turn(case.stand.now());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut got = Vec::new();
+    while got.len() < 2 {
+        got.extend(
+            Some(case.next()).filter(|frame| frame.0 == DATA || (frame.0 == WINDOW_UPDATE && frame.2 == 0)),
+        );
+    }
+    assert!(got.contains(&(DATA, 0, 3, b"\x8a\x02hi".to_vec())), "{got:?}");
+    assert!(got.iter().any(|frame| frame.0 == WINDOW_UPDATE), "{got:?}");
+    assert_eq!(case.offer(watches[0], b"on"), Sent::Took(2));
 }
 
 #[test]

@@ -57,9 +57,10 @@ impl RequestStream {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Bytes of the body that the task did not take.
-    pub(super) fn unread(&self) -> usize {
-        self.0.borrow().body.len()
+    /// What the task did not take of the body, and whether it has ended.
+    pub(super) fn take_rest(&self) -> (Vec<u8>, bool) {
+        let mut state = self.0.borrow_mut();
+        (std::mem::take(&mut state.body), state.has_ended)
     }
 
     pub(in crate::runtime) fn is_gone(&self) -> bool {

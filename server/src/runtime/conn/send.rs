@@ -16,9 +16,6 @@ use crate::runtime::sys::sends::Sends;
 /// Collected bytes beyond this are passed to the kernel before the end of the turn.
 const OUTBOX_BYTES_MAX: usize = 1 << 20;
 
-/// So many collected bytes are worth a turn: more of them leave the CPU's caches before the kernel reads them.
-const COLLECTED_BYTES: usize = 192 << 10;
-
 impl Offer<'_> {
     /// The bytes to send directly to a stream whose wire form is the engine's own.
     fn verbatim<'b>(&'b self, conn: &Conn) -> &'b [u8] {
@@ -48,7 +45,6 @@ impl Conns {
         if !conn.is_direct() {
             return self.collect(slot, what);
         }
-        self.sends_directly = true;
         let bytes = what.verbatim(conn);
         match send_now(&conn.fd, bytes) {
             Some(taken) => self.took(slot, taken, bytes, what),
@@ -106,7 +102,6 @@ impl Conns {
                 None => answers.push(self.offer(place, id, what)),
             }
         }
-        self.sends_directly |= !fds.is_empty();
         if let Some(mut sends) = sends {
             let (outcomes, result) = sends.send(&fds, |_| verbatim);
             for (&(place, slot), outcome) in places.iter().zip(outcomes) {
@@ -232,11 +227,6 @@ impl Conns {
         Sent::Took(taken)
     }
 
-    /// Whether nothing went to the kernel since the last call, and there is room to collect more.
-    pub(in crate::runtime) const fn only_collects(&mut self) -> bool {
-        !std::mem::replace(&mut self.sends_directly, false) && self.outbox.len() < COLLECTED_BYTES
-    }
-
     /// Whether as much is collected as is passed on at once.
     pub(super) const fn is_outbox_full(&self) -> bool {
         self.outbox.len() > OUTBOX_BYTES_MAX
@@ -270,7 +260,7 @@ impl Conns {
     }
 
     /// The kernel took this many of the collected bytes; `None`: the connection failed.
-    fn was_sent(&mut self, slot: u32, bytes: &[u8], taken: Option<usize>) {
+    pub(super) fn was_sent(&mut self, slot: u32, bytes: &[u8], taken: Option<usize>) {
         let owner = self.owner(slot);
         let Self { slots, polls, broken, .. } = self;
         let Some(conn) = &mut slots[slot as usize].conn else { return };

@@ -46,8 +46,6 @@ pub(in crate::runtime) struct Conns {
     /// `None`: one system call for each send.
     pub(super) sends: Option<Sends>,
     pub(super) outbox: Outbox,
-    /// Whether something was sent directly.
-    pub(super) sends_directly: bool,
     /// Reused: frames for many streams of a connection.
     pub(super) gathered: Gathered,
     pub(super) compressor: gzip::Compressor,
@@ -76,7 +74,6 @@ impl Conns {
             polls,
             sends,
             outbox: Outbox::default(),
-            sends_directly: false,
             gathered: Gathered::default(),
             compressor: gzip::Compressor::default(),
             lingering: Lingering::default(),
@@ -178,7 +175,7 @@ impl Conns {
         while let Some(owner) = self.broken.pop() {
             self.lose(owner, &mut news);
         }
-        self.tell_lost(&mut news);
+        self.tell_early_news(now, &mut news);
         let mut completions = std::mem::take(&mut self.completions);
         self.polls.reap(&mut completions);
         for (owner, what, good) in completions.drain(..) {
@@ -233,7 +230,7 @@ impl Conns {
     /// Whether there are events that were not handled yet.
     pub(in crate::runtime) fn has_events(&mut self) -> bool {
         !self.broken.is_empty()
-            || self.has_lost()
+            || self.has_early_news()
             || self.due() == Some(Tick::ZERO)
             || self.polls.has_completions()
     }

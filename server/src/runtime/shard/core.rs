@@ -25,9 +25,6 @@ use crate::source::epoch::Epoch;
 /// Interval of the searches for the slowest watcher.
 const SLOWEST_EVERY: Duration = Duration::from_secs(1);
 
-/// Parts of a round that one turn may serve while their output is only collected, each a tenth of the time that sends take.
-const COLLECTING_TURNS: usize = 8;
-
 /// The engine's shard, its watches and their epoch.
 #[derive(Debug)]
 pub(in crate::runtime) struct Core {
@@ -144,14 +141,7 @@ impl Core {
         if let (last, true) = self.turned {
             self.handle().tally.turn_delay.observe(now.since(last));
         }
-        let mut turn = self.shard.turn(&mut self.watches, now);
-        // As long as nothing goes to the kernel, its deliveries are short.
-        for _ in 1..COLLECTING_TURNS {
-            if !self.watches.only_collects() || !self.shard.is_serving() {
-                break;
-            }
-            turn = self.shard.turn(&mut self.watches, now);
-        }
+        let turn = self.shard.turn(&mut self.watches, now);
         self.turned = (now, turn == Turn::Again);
         self.watches.flush();
         self.take_ended(now);

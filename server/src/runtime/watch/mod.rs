@@ -171,11 +171,6 @@ impl Watches {
         self.conns.reap(now)
     }
 
-    /// Whether a turn may collect more output before it is passed to the kernel.
-    pub(super) const fn only_collects(&mut self) -> bool {
-        self.conns.only_collects()
-    }
-
     /// Passes the output of a turn to the kernel, once per connection.
     pub(super) fn flush(&mut self) {
         self.conns.flush();

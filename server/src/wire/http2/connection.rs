@@ -111,7 +111,6 @@ pub struct Connection<S> {
     pub(super) away: Away,
     pub(super) ended: Option<Ended>,
     began: Tick,
-    pinged: Option<Tick>,
 }
 
 impl<S> Connection<S> {
@@ -140,7 +139,6 @@ impl<S> Connection<S> {
             away: Away::No,
             ended: None,
             began: now,
-            pinged: None,
         }
     }
 
@@ -168,12 +166,6 @@ impl<S> Connection<S> {
     #[must_use]
     pub const fn open_streams(&self) -> usize {
         self.streams.len()
-    }
-
-    /// The peer's number of a stream; 0: it is released.
-    #[must_use]
-    pub fn id(&self, key: StreamKey) -> u32 {
-        self.streams.get(key).map_or(0, |stream| stream.id)
     }
 
     /// What the user has of a stream.
@@ -277,24 +269,6 @@ impl<S> Connection<S> {
     #[must_use]
     pub const fn refuses_new(&self) -> bool {
         matches!(self.away, Away::Last)
-    }
-
-    /// Asks the peer for a sign of life.
-    pub fn ping(&mut self, now: Tick) {
-        if self.pinged.is_none() {
-            self.pinged = Some(now);
-            frame::push_ping(&mut self.control, 0, now.as_nanos().to_be_bytes());
-        }
-    }
-
-    /// Since when a ping is unanswered.
-    #[must_use]
-    pub const fn pinged(&self) -> Option<Tick> {
-        self.pinged
-    }
-
-    pub(super) fn take_pong(&mut self, opaque: [u8; 8]) {
-        self.pinged.take_if(|at| at.as_nanos().to_be_bytes() == opaque);
     }
 
     /// Ends the connection when the peer is late. To be called now and then.

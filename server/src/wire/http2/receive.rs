@@ -70,6 +70,21 @@ impl<S> Connection<S> {
         }
     }
 
+    /// Hands over again what a stream brought, after its user gave another value for it.
+    pub fn receive_late(
+        &mut self,
+        key: StreamKey,
+        bytes: &[u8],
+        ended: bool,
+        events: &mut impl Events<Stream = S>,
+    ) {
+        if let Some(stream) = self.streams.get_mut(key)
+            && let Some(carried) = &mut stream.carried
+        {
+            events.data(key, carried, bytes, ended);
+        }
+    }
+
     fn take(
         &mut self,
         mut bytes: &[u8],
@@ -544,7 +559,6 @@ impl<S> Connection<S> {
             return Err(Fault::protocol("PING is of a stream"));
         }
         if head.has(flag::ACK) {
-            self.take_pong(opaque);
             return self.pay(1);
         }
         self.pay_answer(1)?;

@@ -83,10 +83,8 @@ impl Conns {
         gathered: &mut Gathered,
         answers: &mut Vec<Sent>,
     ) {
-        let owner = self.owner(slot);
-        let Self { slots, polls, broken, .. } = self;
         let nothing = |answers: &mut Vec<Sent>| answers.resize(answers.len() + range.len(), Sent::Took(0));
-        let Some(conn) = slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut()) else {
+        let Some(conn) = self.slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut()) else {
             return nothing(answers);
         };
         // Bytes that wait go first, and records are made of what a whole turn sends.
@@ -111,18 +109,7 @@ impl Conns {
             return;
         }
         let bytes = gathered.frames(message);
-        match send_now(&conn.fd, bytes) {
-            Some(taken) if taken == bytes.len() => {}
-            // What the kernel did not take is kept.
-            Some(taken) => {
-                conn.rare().unsent.tail().extend_from_slice(&bytes[taken..]);
-                conn.poll_to_write(owner, polls);
-            }
-            None => {
-                conn.is_broken = true;
-                broken.push(owner);
-            }
-        }
-        self.sends_directly = true;
+        let taken = send_now(&conn.fd, bytes);
+        self.was_sent(slot, bytes, taken);
     }
 }

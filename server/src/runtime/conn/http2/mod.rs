@@ -85,6 +85,8 @@ pub(super) struct Http2Table {
     watches: usize,
     /// Watches that were to begin on a stream which was gone.
     lost: Vec<WatcherId>,
+    /// What arrived on streams before they became watches, and whether it was the last.
+    early: Vec<(Owner, StreamKey, Vec<u8>, bool)>,
     counts: Counts,
     /// How connections ended whose peers broke a rule.
     faults: Vec<ErrorCode>,
@@ -268,7 +270,14 @@ impl Conns {
         };
         let is_done = http2.wire.is_done(key);
         let Some(carried) = http2.wire.carried_mut(key) else { return self.http2.lost.push(id) };
-        *carried = Carried::Watch(Watch { id, coding, rest: Vec::new(), is_blocked: false });
+        let reads = coding.reads();
+        let watch = Carried::Watch(Watch { id, coding, rest: Vec::new(), is_blocked: false });
+        if let Carried::Request(stream) = std::mem::replace(carried, watch) {
+            let (early, has_ended) = stream.take_rest();
+            if !early.is_empty() || (has_ended && reads) {
+                self.http2.early.push((owner, key, early, has_ended));
+            }
+        }
         if is_done {
             self.http2.lost.push(id);
         }
@@ -279,13 +288,23 @@ impl Conns {
         self.http2.watches
     }
 
-    /// Whether watches wait to be told that their stream is gone.
-    pub(super) const fn has_lost(&self) -> bool {
-        !self.http2.lost.is_empty()
+    /// Whether something happened on streams before they became watches.
+    pub(super) const fn has_early_news(&self) -> bool {
+        !self.http2.lost.is_empty() || !self.http2.early.is_empty()
     }
 
-    pub(super) fn tell_lost(&mut self, news: &mut Vec<(WatcherId, ConnEvent)>) {
+    /// Tells what happened on streams before they became watches.
+    pub(super) fn tell_early_news(&mut self, now: Tick, news: &mut Vec<(WatcherId, ConnEvent)>) {
         news.extend(self.http2.lost.drain(..).map(|id| (id, ConnEvent::Gone { stalled: false })));
+        for (owner, key, bytes, ended) in std::mem::take(&mut self.http2.early) {
+            if self.http2_of(owner).is_some() {
+                let ready = self.receive(owner, now, news, |wire, arrivals| {
+                    wire.receive_late(key, &bytes, ended, arrivals)
+                });
+                self.send_ready(owner, &ready, news);
+                self.go_on(owner, now, news);
+            }
+        }
     }
 
     /// Ends a watch's stream. `clean`: its end was taken over; otherwise it is reset.

@@ -124,8 +124,8 @@ impl Conns {
         let Some(http2) = self.at(owner).and_then(|conn| conn.http2()) else { return };
         if let Some(Carried::Request(stream)) = http2.wire.release(key) {
             // What it did not read counts against the connection's window.
-            let unread = stream.unread();
-            http2.wire.consume(key, unread);
+            let (unread, _) = stream.take_rest();
+            http2.wire.consume(key, unread.len());
         }
         http2.idle_since = now;
         self.after_task(owner);

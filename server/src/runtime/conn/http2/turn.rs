@@ -13,7 +13,7 @@ use crate::runtime::conn::tls::State;
 use crate::runtime::conn::{Conn, Conns, Streams};
 use crate::runtime::sys::polls::Owner;
 use crate::wire::coding::Coding;
-use crate::wire::http2::StreamKey;
+use crate::wire::http2::{Connection, StreamKey};
 
 /// Bytes of one connection that are collected in a turn before they go to the kernel.
 const QUEUED_BYTES_MAX: usize = 256 << 10;
@@ -139,7 +139,8 @@ impl Conns {
         let read = self.at(owner).map(|conn| conn.read_plain(&mut wire, &mut plain));
         match read {
             Some(Some(state)) => {
-                let ready = self.receive(owner, &plain, now, news);
+                let ready =
+                    self.receive(owner, now, news, |wire, arrivals| wire.receive(&plain, now, arrivals));
                 self.send_ready(owner, &ready, news);
                 if state == State::Closed {
                     // Its streams are of no use to it.
@@ -154,13 +155,13 @@ impl Conns {
         self.put_scratch(wire, plain);
     }
 
-    /// Takes plain bytes of a peer. Returns the streams that have something to send.
-    fn receive(
+    /// Lets the connection take what a peer sent. Returns the streams that have something to send.
+    pub(super) fn receive(
         &mut self,
         owner: Owner,
-        plain: &[u8],
         now: Tick,
         news: &mut Vec<(WatcherId, ConnEvent)>,
+        take: impl FnOnce(&mut Connection<Carried>, &mut Arrivals<'_>),
     ) -> Vec<StreamKey> {
         let Self { slots, http2: table, .. } = self;
         let Some(conn) = &mut slots[owner.slot as usize].conn else { return Vec::new() };
@@ -170,7 +171,7 @@ impl Conns {
         let requests = &mut table.requests;
         let mut arrivals =
             Arrivals { owner, client, requests, news, ready: Vec::new(), used: Vec::new(), is_busy, now };
-        wire.receive(plain, now, &mut arrivals);
+        take(wire, &mut arrivals);
         let Arrivals { ready, used, .. } = arrivals;
         for (key, bytes) in used {
             wire.consume(key, bytes);
@@ -187,7 +188,12 @@ impl Conns {
     }
 
     /// Sends what these streams have to send, and tells the engine of those that have room then.
-    fn send_ready(&mut self, owner: Owner, ready: &[StreamKey], news: &mut Vec<(WatcherId, ConnEvent)>) {
+    pub(super) fn send_ready(
+        &mut self,
+        owner: Owner,
+        ready: &[StreamKey],
+        news: &mut Vec<(WatcherId, ConnEvent)>,
+    ) {
         let Self { slots, outbox, .. } = self;
         let Some(conn) = &mut slots[owner.slot as usize].conn else { return };
         if conn.is_full() {
