@@ -6,6 +6,7 @@
 mod authorities;
 mod current;
 mod files;
+mod suites;
 mod terms;
 
 pub use authorities::{ClusterAuthorities, Signers};

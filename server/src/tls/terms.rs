@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::ring::{Ticketer, default_provider};
+use rustls::crypto::ring::Ticketer;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::{NoServerSessionStorage, ParsedCertificate};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -14,6 +14,7 @@ use rustls::{Error, InconsistentKeys, ServerConfig};
 use super::PROTOCOLS;
 use super::authorities::{ClusterAuthorities, Signers, Verifiers, verify};
 use super::files::{Contents, Fault, Which};
+use super::suites::{has_fast_aes, provider};
 
 /// A certificate with its key, and the authorities of clients.
 pub struct Terms {
@@ -35,7 +36,7 @@ impl fmt::Debug for Terms {
 }
 
 impl Terms {
-    /// TLS 1.2 and 1.3 with ring's ciphers. A session is resumed by a ticket that the client keeps, encrypted with a
+    /// TLS 1.2 and 1.3 with ring's ciphers ([`suites`](super::suites)). A session is resumed by a ticket that the client keeps, encrypted with a
     /// key that belongs to these terms: so no state is held here for it, and sessions under other terms cannot be
     /// resumed.
     pub(super) fn new(
@@ -43,7 +44,7 @@ impl Terms {
         cluster: &ClusterAuthorities,
         authorities: u64,
     ) -> Result<Self, Fault> {
-        let certified = certified(contents, &default_provider())?;
+        let certified = certified(contents, &provider())?;
         let leaf = certified.cert.first().cloned();
         let key = Arc::new(SingleCertAndKey::from(certified));
         Self::of(key, leaf, contents.authorities()?.unwrap_or_default(), cluster, authorities)
@@ -61,7 +62,7 @@ impl Terms {
         cluster: &ClusterAuthorities,
         authorities: u64,
     ) -> Result<Self, Fault> {
-        let provider = Arc::new(default_provider());
+        let provider = Arc::new(provider());
         let verifiers = Verifiers::new(&file, cluster, &provider).map_err(|problem| {
             Fault::new(Which::ClientCa, problem, "give certificates of authorities, X.509 version 3")
         })?;
@@ -75,6 +76,8 @@ impl Terms {
         };
         let mut config = config.with_cert_resolver(Arc::clone(&key) as Arc<_>);
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+        // A client's order says what its processor is good at; without AES here, this server's own decides.
+        config.ignore_client_order = !has_fast_aes();
         config.ticketer = Ticketer::new().map_err(odd)?;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(Self { config: Arc::new(config), key, file, verifiers, leaf, authorities })

@@ -14,6 +14,11 @@ use rustls::{HandshakeKind, ServerConfig};
 
 /// Plain bytes of one record at most (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 << 10;
+/// Plain bytes of one record while a connection is young. The client opens a record when all of it is there, so one that fits a
+/// TCP segment (1,500 bytes less the heads of IPv6 and TCP with timestamps) is never waited for while the window of TCP is small.
+const EARLY_RECORD_BYTES: usize = 1_500 - 40 - 32 - RECORD_OVERHEAD;
+/// Plain bytes after which a connection is young no more: its window has grown by then.
+const EARLY_BYTES: u32 = 128 << 10;
 /// What a record has beside its plain bytes: a header, a tag, and a content type or an explicit nonce (RFC 8446, section 5.2;
 /// RFC 5288, section 3). rustls reports it if a cipher needs more.
 const RECORD_OVERHEAD: usize = 5 + 8 + 16 + 1;
@@ -59,6 +64,8 @@ pub(in crate::runtime) type TlsSession = Option<Box<Session>>;
 /// The server's end of a TLS session.
 pub(in crate::runtime) struct Session {
     connection: UnbufferedServerConnection,
+    /// Plain bytes that were sealed, as far as they are counted: up to [`EARLY_BYTES`].
+    sealed: u32,
     /// Wire bytes of an incomplete record or handshake message.
     rest: Vec<u8>,
     /// The client sent close_notify.
@@ -77,7 +84,7 @@ impl Session {
     /// For a new connection.
     pub(in crate::runtime) fn new(config: Arc<ServerConfig>) -> Result<Self, Broken> {
         let connection = UnbufferedServerConnection::new(config).map_err(|error| Broken::new(&error))?;
-        Ok(Self { connection, rest: Vec::new(), closed: false, broken: None })
+        Ok(Self { connection, sealed: 0, rest: Vec::new(), closed: false, broken: None })
     }
 
     /// Processes what the client sent: plain bytes are appended to `plain`, and bytes to send to `wire`, including an alert if
@@ -164,15 +171,21 @@ impl Session {
         wire: &mut Vec<u8>,
         start: usize,
     ) -> Result<usize, Broken> {
-        if plain.is_empty() {
-            return Ok(start);
+        let (mut plain, mut end) = (plain, start);
+        while !plain.is_empty() {
+            let most = if self.sealed < EARLY_BYTES { EARLY_RECORD_BYTES } else { plain.len() };
+            let (piece, rest) = plain.split_at(most.min(plain.len()));
+            let records = piece.len().div_ceil(RECORD_BYTES);
+            let room = end + piece.len() + records * RECORD_OVERHEAD;
+            if wire.len() < room {
+                wire.resize(room, 0);
+            }
+            end = self.write(wire, end, |traffic, room| traffic.encrypt(piece, room))?;
+            self.sealed =
+                self.sealed.saturating_add(u32::try_from(piece.len()).unwrap_or(u32::MAX)).min(EARLY_BYTES);
+            plain = rest;
         }
-        let records = plain.len().div_ceil(RECORD_BYTES);
-        let most = start + plain.len() + records * RECORD_OVERHEAD;
-        if wire.len() < most {
-            wire.resize(most, 0);
-        }
-        self.write(wire, start, |traffic, room| traffic.encrypt(plain, room))
+        Ok(end)
     }
 
     /// The protocol that was agreed on (ALPN, RFC 7301).

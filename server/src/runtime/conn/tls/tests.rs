@@ -105,7 +105,7 @@ fn bytes_go_both_ways_in_pieces_of_any_size() {
             let mut wire = b"before".to_vec();
             session.seal(&bytes, &mut wire).expect("sealed");
             let wire = wire.strip_prefix(b"before").expect("appended");
-            let most = size + size.div_ceil(RECORD_BYTES) * RECORD_OVERHEAD;
+            let most = size + size.div_ceil(EARLY_RECORD_BYTES) * RECORD_OVERHEAD;
             assert!(wire.len() > size && wire.len() <= most, "{} for {size}", wire.len());
             assert!(tell(&mut client, wire) == bytes, "{version:?} {size}");
             // And in the other direction, cut at any byte.
@@ -135,6 +135,39 @@ fn a_buffer_that_is_long_enough_keeps_its_length() {
         assert_eq!(tell(&mut client, &scratch[..end]).len(), size);
     }
     assert_eq!(session.seal_at(b"", &mut scratch, 0), Ok(0), "nothing is nothing");
+}
+
+/// Plain bytes of the records on the wire, of TLS 1.3.
+fn records(mut wire: &[u8]) -> Vec<usize> {
+    let mut records = Vec::new();
+    while let [0x17, 3, 3, high, low, rest @ ..] = wire {
+        let bytes = usize::from(u16::from_be_bytes([*high, *low]));
+        records.push(bytes - 17);
+        wire = &rest[bytes..];
+    }
+    assert!(wire.is_empty(), "whole records");
+    records
+}
+
+#[test]
+fn records_fit_a_segment_until_a_connection_has_sent_much() {
+    let (mut client, mut session) = Stand::new("session-early").pair(&TLS13);
+    let early = EARLY_BYTES as usize;
+    let mut wire = Vec::new();
+    session.seal(&vec![b'x'; early - 1], &mut wire).expect("sealed");
+    let sizes = records(&wire);
+    assert_eq!(sizes.iter().sum::<usize>(), early - 1);
+    let (last, whole) = sizes.split_last().expect("records");
+    assert!(whole.iter().all(|bytes| *bytes == EARLY_RECORD_BYTES) && *last <= EARLY_RECORD_BYTES);
+    assert_eq!(tell(&mut client, &wire).len(), early - 1);
+    wire.clear();
+    session.seal(&[b'y'; 40_000], &mut wire).expect("sealed");
+    let after = 40_000 - EARLY_RECORD_BYTES;
+    let expected = [EARLY_RECORD_BYTES, RECORD_BYTES, RECORD_BYTES, after - 2 * RECORD_BYTES];
+    assert_eq!(records(&wire), expected);
+    assert_eq!(tell(&mut client, &wire).len(), 40_000);
+    // An event is one record from the first on.
+    const { assert!(EARLY_RECORD_BYTES > 1_300) };
 }
 
 #[test]
