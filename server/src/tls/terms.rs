@@ -36,7 +36,7 @@ impl fmt::Debug for Terms {
 }
 
 impl Terms {
-    /// TLS 1.2 and 1.3 with ring's ciphers ([`suites`](super::suites)). A session is resumed by a ticket that the client keeps, encrypted with a
+    /// TLS 1.2 and 1.3 with ring's ciphers. A session is resumed by a ticket that the client keeps, encrypted with a
     /// key that belongs to these terms: so no state is held here for it, and sessions under other terms cannot be
     /// resumed.
     pub(super) fn new(
@@ -78,6 +78,8 @@ impl Terms {
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
         // A client's order says what its processor is good at; without AES here, this server's own decides.
         config.ignore_client_order = !has_fast_aes();
+        // After the handshake of TLS 1.3 the runtime encrypts the records itself.
+        config.enable_secret_extraction = true;
         config.ticketer = Ticketer::new().map_err(odd)?;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(Self { config: Arc::new(config), key, file, verifiers, leaf, authorities })

@@ -1,7 +1,8 @@
 //! One TLS connection without its socket: wire bytes in, plain bytes out, and the reverse.
 //!
 //! Owns the keys of both directions and incomplete records. Between records it holds no buffer: an idle connection costs its
-//! keys. Records are encrypted in the order in which they must be sent, so the caller sends them, or queues them after earlier
+//! keys. rustls makes the handshake, and all of TLS 1.2; after a handshake of TLS 1.3 the records are our own
+//! ([`records`]). Records are encrypted in the order in which they must be sent, so the caller sends them, or queues them after earlier
 //! ones.
 
 use std::fmt;
@@ -10,18 +11,22 @@ use std::sync::Arc;
 use rustls::pki_types::CertificateDer;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus};
-use rustls::{HandshakeKind, ServerConfig};
+use rustls::{HandshakeKind, ProtocolVersion, ServerConfig};
 
-/// Plain bytes of one record at most (RFC 8446, section 5.1).
-const RECORD_BYTES: usize = 16 << 10;
+use crate::tls::PROTOCOLS;
+
+mod records;
+
+use records::{Heard, PLAIN_BYTES as RECORD_BYTES, Records, Refusal};
+
 /// Plain bytes of one record while a connection is young. The client opens a record when all of it is there, so one that fits a
 /// TCP segment (1,500 bytes less the heads of IPv6 and TCP with timestamps) is never waited for while the window of TCP is small.
 const EARLY_RECORD_BYTES: usize = 1_500 - 40 - 32 - RECORD_OVERHEAD;
 /// Plain bytes after which a connection is young no more: its window has grown by then.
 const EARLY_BYTES: u32 = 128 << 10;
-/// What a record has beside its plain bytes: a header, a tag, and a content type or an explicit nonce (RFC 8446, section 5.2;
-/// RFC 5288, section 3). rustls reports it if a cipher needs more.
-const RECORD_OVERHEAD: usize = 5 + 8 + 16 + 1;
+/// What a record of TLS 1.2 has beside its plain bytes: a header, a tag, and an explicit nonce (RFC 5288, section 3). rustls
+/// reports it if a cipher needs more.
+const RECORD_OVERHEAD: usize = 5 + 8 + 16;
 /// The longest record on the wire: TLS 1.2 lets ciphers add 2 KiB (RFC 5246, section 6.2.3).
 const RECORD_WIRE_BYTES_MAX: usize = RECORD_BYTES + (2 << 10) + 5;
 /// Bytes of an unfinished handshake message, which may span many records. One with a certificate chain has some KiB.
@@ -58,20 +63,57 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
+impl From<Refusal> for Broken {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal.why.into())
+    }
+}
+
 /// The TLS session of a connection, if it has one.
 pub(in crate::runtime) type TlsSession = Option<Box<Session>>;
 
+/// Who encrypts.
+enum Stage {
+    /// The handshake, and a session of TLS 1.2.
+    Rustls(Box<UnbufferedServerConnection>),
+    /// A session of TLS 1.3.
+    Records(Box<Records>),
+    /// A connection that could not be taken over.
+    Lost,
+}
+
 /// The server's end of a TLS session.
 pub(in crate::runtime) struct Session {
-    connection: UnbufferedServerConnection,
+    stage: Stage,
     /// Plain bytes that were sealed, as far as they are counted: up to [`EARLY_BYTES`].
     sealed: u32,
     /// Wire bytes of an incomplete record or handshake message.
     rest: Vec<u8>,
+    /// What the handshake of TLS 1.3 agreed on.
+    agreed: Agreed,
     /// The client sent close_notify.
     closed: bool,
     /// Why it failed. Input is not processed any more.
     broken: Option<Broken>,
+}
+
+/// What a handshake agreed on.
+#[derive(Default)]
+struct Agreed {
+    protocol: Option<&'static [u8]>,
+    certificates: Box<[CertificateDer<'static>]>,
+    is_resumed: bool,
+}
+
+impl Agreed {
+    fn of(connection: &UnbufferedServerConnection) -> Self {
+        let protocol = connection.alpn_protocol();
+        Self {
+            protocol: PROTOCOLS.into_iter().find(|known| Some(*known) == protocol),
+            certificates: connection.peer_certificates().unwrap_or_default().into(),
+            is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        }
+    }
 }
 
 impl fmt::Debug for Session {
@@ -84,7 +126,14 @@ impl Session {
     /// For a new connection.
     pub(in crate::runtime) fn new(config: Arc<ServerConfig>) -> Result<Self, Broken> {
         let connection = UnbufferedServerConnection::new(config).map_err(|error| Broken::new(&error))?;
-        Ok(Self { connection, sealed: 0, rest: Vec::new(), closed: false, broken: None })
+        Ok(Self {
+            stage: Stage::Rustls(Box::new(connection)),
+            sealed: 0,
+            rest: Vec::new(),
+            agreed: Agreed::default(),
+            closed: false,
+            broken: None,
+        })
     }
 
     /// Processes what the client sent: plain bytes are appended to `plain`, and bytes to send to `wire`, including an alert if
@@ -102,28 +151,14 @@ impl Session {
             return Ok(State::Closed);
         }
         self.rest.extend_from_slice(bytes);
-        let mut used = 0;
-        let read = loop {
-            let UnbufferedStatus { discard, state } =
-                self.connection.process_tls_records(&mut self.rest[used..]);
-            used += discard;
-            match state {
-                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
-                    while let Some(Ok(record)) = traffic.next_record() {
-                        used += record.discard;
-                        plain.extend_from_slice(record.payload);
-                    }
-                }
-                Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, wire),
-                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-                Ok(ConnectionState::BlockedHandshake) => break Ok(State::Handshake),
-                Ok(ConnectionState::WriteTraffic(_)) => break Ok(State::Open),
-                Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => break Ok(State::Closed),
-                // Early data is not offered; other states are unknown.
-                Ok(_) => break Err(Broken("an unexpected state of the handshake".into())),
-                Err(error) => break Err(Broken::new(&error)),
-            }
+        let (mut used, mut read) = match &mut self.stage {
+            Stage::Rustls(connection) => read(connection, &mut self.rest, plain, wire),
+            Stage::Records(_) => (0, Ok(State::Open)),
+            Stage::Lost => return Err(Broken("the connection was lost".into())),
         };
+        if read == Ok(State::Open) {
+            read = self.take_over().and_then(|()| self.open(&mut used, plain, wire));
+        }
         let most = if read == Ok(State::Open) { RECORD_WIRE_BYTES_MAX } else { HANDSHAKE_BYTES_MAX };
         let read = match read {
             Ok(_) if self.rest.len() - used > most => Err(Broken("a message without end".into())),
@@ -145,11 +180,44 @@ impl Session {
         read
     }
 
-    /// Appends the alert of a connection that failed.
+    /// Takes over a session of TLS 1.3 whose handshake is complete.
+    fn take_over(&mut self) -> Result<(), Broken> {
+        if !matches!(&self.stage, Stage::Rustls(connection) if can_be_taken_over(connection)) {
+            return Ok(());
+        }
+        let Stage::Rustls(connection) = std::mem::replace(&mut self.stage, Stage::Lost) else {
+            return Ok(());
+        };
+        self.agreed = Agreed::of(&connection);
+        let records = Records::new(*connection).map_err(|error| Broken::new(&error))?;
+        self.stage = Stage::Records(Box::new(records));
+        Ok(())
+    }
+
+    /// Decrypts the records that are our own.
+    fn open(&mut self, used: &mut usize, plain: &mut Vec<u8>, wire: &mut Vec<u8>) -> Result<State, Broken> {
+        let Stage::Records(records) = &mut self.stage else { return Ok(State::Open) };
+        match records.open(&mut self.rest[*used..], plain) {
+            Ok((more, heard)) => {
+                *used += more;
+                Ok(match heard {
+                    Heard::Open => State::Open,
+                    Heard::Closed => State::Closed,
+                })
+            }
+            Err(refusal) => {
+                records.refuse(refusal, wire);
+                Err(refusal.into())
+            }
+        }
+    }
+
+    /// Appends the alert of a connection of rustls' that failed.
     fn push_alert(&mut self, wire: &mut Vec<u8>) {
+        let Stage::Rustls(connection) = &mut self.stage else { return };
         // rustls returns pending output before it processes more input.
-        while self.connection.wants_write() {
-            let state = self.connection.process_tls_records(&mut self.rest).state;
+        while connection.wants_write() {
+            let state = connection.process_tls_records(&mut self.rest).state;
             let Ok(ConnectionState::EncodeTlsData(mut data)) = state else { return };
             encode(&mut data, wire);
         }
@@ -171,30 +239,64 @@ impl Session {
         wire: &mut Vec<u8>,
         start: usize,
     ) -> Result<usize, Broken> {
-        let (mut plain, mut end) = (plain, start);
-        while !plain.is_empty() {
-            let most = if self.sealed < EARLY_BYTES { EARLY_RECORD_BYTES } else { plain.len() };
-            let (piece, rest) = plain.split_at(most.min(plain.len()));
-            let records = piece.len().div_ceil(RECORD_BYTES);
-            let room = end + piece.len() + records * RECORD_OVERHEAD;
-            if wire.len() < room {
-                wire.resize(room, 0);
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
+        }
+        let early = (EARLY_BYTES - self.sealed) as usize;
+        let (early, late) = plain.split_at(plain.len().min(early.next_multiple_of(EARLY_RECORD_BYTES)));
+        let mut end = start;
+        for (piece, per_record) in [(early, EARLY_RECORD_BYTES), (late, RECORD_BYTES)] {
+            if !piece.is_empty() {
+                end = self.seal_records(piece, per_record, wire, end)?;
             }
+        }
+        let counted = plain.len().min((EARLY_BYTES - self.sealed) as usize);
+        self.sealed += u32::try_from(counted).unwrap_or(0);
+        Ok(end)
+    }
+
+    fn seal_records(
+        &mut self,
+        plain: &[u8],
+        per_record: usize,
+        wire: &mut Vec<u8>,
+        start: usize,
+    ) -> Result<usize, Broken> {
+        let room = match &self.stage {
+            Stage::Records(_) => Records::room(plain.len(), per_record),
+            Stage::Rustls(_) | Stage::Lost => {
+                plain.len() + plain.len().div_ceil(per_record) * RECORD_OVERHEAD
+            }
+        };
+        if wire.len() < start + room {
+            wire.resize(start + room, 0);
+        }
+        if let Stage::Records(records) = &mut self.stage {
+            return match records.seal(plain, per_record, &mut wire[start..]) {
+                Ok(bytes) => Ok(start + bytes),
+                Err(refusal) => Err(self.broken.insert(refusal.into()).clone()),
+            };
+        }
+        let mut end = start;
+        for piece in plain.chunks(per_record) {
             end = self.write(wire, end, |traffic, room| traffic.encrypt(piece, room))?;
-            self.sealed =
-                self.sealed.saturating_add(u32::try_from(piece.len()).unwrap_or(u32::MAX)).min(EARLY_BYTES);
-            plain = rest;
         }
         Ok(end)
     }
 
     /// The protocol that was agreed on (ALPN, RFC 7301).
     pub(in crate::runtime) fn protocol(&self) -> Option<&[u8]> {
-        self.connection.alpn_protocol()
+        match &self.stage {
+            Stage::Rustls(connection) => connection.alpn_protocol(),
+            Stage::Records(_) | Stage::Lost => self.agreed.protocol,
+        }
     }
 
     /// Appends a close_notify alert.
     pub(in crate::runtime) fn close(&mut self, wire: &mut Vec<u8>) {
+        if let Stage::Records(records) = &mut self.stage {
+            return records.close(wire);
+        }
         let start = wire.len();
         wire.resize(start + GOODBYE_BYTES, 0);
         // A connection that failed has already sent an alert.
@@ -205,6 +307,7 @@ impl Session {
         }
     }
 
+    /// What rustls encrypts.
     fn write(
         &mut self,
         wire: &mut Vec<u8>,
@@ -214,9 +317,10 @@ impl Session {
         if let Some(broken) = &self.broken {
             return Err(broken.clone());
         }
+        let Stage::Rustls(connection) = &mut self.stage else { return Err(Broken("no session".into())) };
         let mut at = start;
         loop {
-            let UnbufferedStatus { discard, state } = self.connection.process_tls_records(&mut self.rest);
+            let UnbufferedStatus { discard, state } = connection.process_tls_records(&mut self.rest);
             let more = match state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => match what(&mut traffic, &mut wire[at..]) {
                     Ok(written) => {
@@ -263,12 +367,18 @@ impl Session {
 
     /// The client's certificate chain.
     pub(in crate::runtime) fn peer_certificates(&self) -> &[CertificateDer<'static>] {
-        self.connection.peer_certificates().unwrap_or_default()
+        match &self.stage {
+            Stage::Rustls(connection) => connection.peer_certificates().unwrap_or_default(),
+            Stage::Records(_) | Stage::Lost => &self.agreed.certificates,
+        }
     }
 
     /// Whether the session was resumed, so that no certificate was verified.
     pub(in crate::runtime) fn is_resumed(&self) -> bool {
-        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
+        match &self.stage {
+            Stage::Rustls(connection) => connection.handshake_kind() == Some(HandshakeKind::Resumed),
+            Stage::Records(_) | Stage::Lost => self.agreed.is_resumed,
+        }
     }
 
     /// Wire bytes that wait for the rest of their record.
@@ -276,6 +386,48 @@ impl Session {
     pub(in crate::runtime) fn unfinished(&self) -> usize {
         self.rest.capacity()
     }
+}
+
+/// Whether the handshake of TLS 1.3 is complete, and all of it sent.
+fn can_be_taken_over(connection: &UnbufferedServerConnection) -> bool {
+    connection.protocol_version() == Some(ProtocolVersion::TLSv1_3)
+        && !connection.is_handshaking()
+        && !connection.wants_write()
+}
+
+/// Processes what the client sent by rustls, until more is needed or the session can be taken over. Returns how many bytes of
+/// `rest` were used.
+fn read(
+    connection: &mut UnbufferedServerConnection,
+    rest: &mut [u8],
+    plain: &mut Vec<u8>,
+    wire: &mut Vec<u8>,
+) -> (usize, Result<State, Broken>) {
+    let mut used = 0;
+    let read = loop {
+        let UnbufferedStatus { discard, state } = connection.process_tls_records(&mut rest[used..]);
+        used += discard;
+        match state {
+            Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                while let Some(Ok(record)) = traffic.next_record() {
+                    used += record.discard;
+                    plain.extend_from_slice(record.payload);
+                }
+            }
+            Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, wire),
+            Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+            Ok(ConnectionState::BlockedHandshake) => break Ok(State::Handshake),
+            Ok(ConnectionState::WriteTraffic(_)) => break Ok(State::Open),
+            Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => break Ok(State::Closed),
+            // Early data is not offered; other states are unknown.
+            Ok(_) => break Err(Broken("an unexpected state of the handshake".into())),
+            Err(error) => break Err(Broken::new(&error)),
+        }
+        if can_be_taken_over(connection) {
+            break Ok(State::Open);
+        }
+    };
+    (used, read)
 }
 
 type Traffic<'c> = rustls::unbuffered::WriteTraffic<'c, rustls::server::ServerConnectionData>;
