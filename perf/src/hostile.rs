@@ -1,5 +1,5 @@
 //! Hostile clients beside ordinary watchers: heads and handshakes by the byte, peers that vanish, connections that take
-//! every descriptor, a burst that nobody reads. One thread serves all of them, at a lower priority than what is measured.
+//! every descriptor, a burst that nobody reads, floods of frames. One thread serves all of them, at a lower priority than what is measured.
 
 use crate::clock::{SECOND_NS, now_ns, sleep_until};
 use crate::endpoint::Resource;
@@ -15,6 +15,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+mod flood;
+
+use flood::{Flood, is_flood};
 
 /// Each client is served once in this time, one after another.
 const ROUND_NS: u64 = SECOND_NS;
@@ -47,12 +51,13 @@ struct Client {
     sent: usize,
     /// A watch that has begun; of a vanishing one: that has vanished.
     settled: bool,
+    flood: Option<Flood>,
 }
 
 struct Clients {
     kind: HostileKind,
     address: SocketAddr,
-    /// What is sent at once when a connection is open.
+    /// What is sent at once when a connection is open; of a flood, where its watches are.
     request: String,
     tls: Option<tls::Client>,
     found: Found,
@@ -77,9 +82,12 @@ impl HostileClients {
         let mut request = String::new();
         if matches!(hostile.kind, HostileKind::Vanish | HostileKind::Burst) {
             request = target.caller.head("GET", &format!("{collection}?watch=1"), None);
+        } else if is_flood(hostile.kind) {
+            request = format!("{collection}?watch=1");
         }
         let address = hostile.at.unwrap_or(target.address);
-        let speaks = !matches!(hostile.kind, HostileKind::Hellos | HostileKind::Crowd);
+        let speaks =
+            !matches!(hostile.kind, HostileKind::Hellos | HostileKind::Crowd) && !is_flood(hostile.kind);
         let tls = target.tls.clone().filter(|_| speaks && hostile.at.is_none());
         let clients = Clients { kind: hostile.kind, address, request, tls, found: Found::default() };
         let clients = thread::spawn(move || gently(|| clients.serve(hostile.clients, end_ns)));
@@ -139,11 +147,20 @@ impl Clients {
                 return;
             };
             self.found.opened += 1;
-            // A new socket has room for this.
-            let _gone = stream.write_all(self.request.as_bytes());
-            *client = Client { stream: Some(stream), ..Client::default() };
+            let flood = is_flood(self.kind).then(|| Flood::new(self.kind, &self.request));
+            if flood.is_none() {
+                // A new socket has room for this.
+                let _gone = stream.write_all(self.request.as_bytes());
+            }
+            *client = Client { stream: Some(stream), flood, ..Client::default() };
             return;
         };
+        if let Some(flood) = &mut client.flood {
+            // One piece a turn, or what of it the socket takes.
+            if let Ok(sent) = stream.write(flood.next()) {
+                flood.sent(sent);
+            }
+        }
         match stream.read(&mut [0; 512]) {
             Err(fault) if fault.kind() == ErrorKind::WouldBlock => {}
             Ok(1..) => {
@@ -160,10 +177,12 @@ impl Clients {
             }
         }
         // One byte at a time: the beginning, and then the same byte for ever.
-        let (start, more) = match self.kind {
-            HostileKind::Heads => (&b"GET /livez HTTP/1.1\r\nHost: siege\r\nX-Slow: "[..], b'x'),
-            HostileKind::Hellos => (HELLO, 0),
-            HostileKind::Vanish | HostileKind::Crowd | HostileKind::Burst => return,
+        let (start, more) = if self.kind == HostileKind::Heads {
+            (&b"GET /livez HTTP/1.1\r\nHost: siege\r\nX-Slow: "[..], b'x')
+        } else if self.kind == HostileKind::Hellos {
+            (HELLO, 0)
+        } else {
+            return;
         };
         let byte = start.get(client.sent).copied().unwrap_or(more);
         client.sent += usize::from(stream.write_all(&[byte]).is_ok());

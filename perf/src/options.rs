@@ -275,6 +275,27 @@ pub(crate) enum HostileKind {
     Crowd,
     /// Watch and never read, while much is written there
     Burst,
+    /// HTTP/2: requests, each reset at once
+    Resets,
+    /// HTTP/2: requests, each with a fault that makes the server reset it
+    Provoked,
+    /// HTTP/2: PING frames
+    Pings,
+    /// HTTP/2: SETTINGS frames
+    #[value(name = "settings")]
+    SettingsFrames,
+    /// HTTP/2: PRIORITY frames
+    Priorities,
+    /// HTTP/2: WINDOW_UPDATE frames of one byte
+    Windows,
+    /// HTTP/2: empty DATA frames
+    EmptyData,
+    /// HTTP/2: a field block in CONTINUATION frames, without an end
+    Continuations,
+    /// HTTP/2: field blocks of a few KiB that are half a megabyte of fields
+    Blocks,
+    /// HTTP/2: 100 watches on a connection without a window
+    DeafStreams,
 }
 
 /// How prepared bytes are handed to the kernel.
