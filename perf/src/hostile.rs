@@ -161,7 +161,7 @@ impl Clients {
                 flood.sent(sent);
             }
         }
-        match stream.read(&mut [0; 512]) {
+        match stream.read(&mut [0; 16 << 10]) {
             Err(fault) if fault.kind() == ErrorKind::WouldBlock => {}
             Ok(1..) => {
                 let drop_all = SockFilter::new(BPF_RET, 0, 0, 0);
