@@ -69,7 +69,6 @@ impl Conns {
         // Chunks only, so the bytes are the same for all.
         let mut verbatim: &[u8] = b"";
         let first = answers.len();
-        self.gathered.clear();
         let mut rest = to;
         while let Some((&id, after)) = rest.split_first() {
             let Some(place) = place_of(id) else {

@@ -18,6 +18,8 @@ const GATHERED_BYTES_MAX: usize = 128 << 10;
 #[derive(Debug, Default)]
 pub(in crate::runtime::conn) struct Gathered {
     bytes: Vec<u8>,
+    /// Of one frame.
+    size: usize,
     /// The streams to which an offer is made.
     pub(in crate::runtime::conn) keys: Vec<StreamKey>,
     /// Those that take it.
@@ -25,15 +27,15 @@ pub(in crate::runtime::conn) struct Gathered {
 }
 
 impl Gathered {
-    /// Another message is offered.
-    pub(in crate::runtime::conn) fn clear(&mut self) {
-        self.bytes.clear();
-    }
-
     /// Frames with `message`, one for each of the streams.
     fn frames(&mut self, message: &[u8]) -> &[u8] {
         let size = FRAME_HEAD_BYTES + message.len();
         let len = size * self.streams.len();
+        // A turn after another offers the same.
+        if self.size != size || self.bytes.get(FRAME_HEAD_BYTES..size) != Some(message) {
+            self.bytes.clear();
+            self.size = size;
+        }
         while self.bytes.len() < len {
             push_data_head(&mut self.bytes, message.len());
             self.bytes.extend_from_slice(message);
