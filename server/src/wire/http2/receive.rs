@@ -387,7 +387,7 @@ impl<S> Connection<S> {
                 self.pay(1)?;
                 fields::skip(&mut self.decoder, block)
             }
-            Known::Idle if self.streams.len() >= self.limits.streams as usize => {
+            Known::Idle if !self.streams.has_place(self.limits.streams as usize) => {
                 fields::skip(&mut self.decoder, block)?;
                 self.counts.refused += 1;
                 self.stream_error(id, (ErrorCode::RefusedStream, "too many streams are open"), events)

@@ -83,6 +83,13 @@ impl<S> Streams<S> {
         self.by_id.len()
     }
 
+    /// Whether one more may be opened. Of those that are over for the peer, which counts them no more (RFC 9113, section 5.1.2), as many
+    /// again may be under way here: a client at the limit may cancel a stream and open another at once.
+    pub(super) fn has_place(&self, limit: usize) -> bool {
+        let under_way = || self.slots.iter().flatten().filter(|stream| !stream.is_over()).count();
+        self.len() < limit || self.len() < 2 * limit && under_way() < limit
+    }
+
     pub(super) fn find(&self, id: u32) -> Known {
         if let Ok(at) = self.by_id.binary_search_by_key(&id, |(id, _)| *id) {
             return Known::At(StreamKey(self.by_id[at].1));
@@ -180,6 +187,10 @@ impl<S> Stream<S> {
     pub(super) fn close(&mut self) {
         (self.remote, self.local) = (Half::Done, Half::Done);
         self.wants_room = false;
+    }
+
+    fn is_over(&self) -> bool {
+        (self.remote, self.local) == (Half::Done, Half::Done)
     }
 
     /// The code with which a stream ends that its user gave up.

@@ -491,13 +491,24 @@ fn streams_over_the_limit_are_refused() {
     }
     case.send(&[get(11)]);
     assert_eq!(outcome_of(&mut case), Outcome::Reset(ErrorCode::RefusedStream));
-    // One that was reset has its place until its work is over.
-    case.send(&[made(kind::RST_STREAM, 0, 1, &[0; 4]), get(13)]);
+    // One that was reset gives its place to another at once, though its work is not over.
+    let reset = |id| made(kind::RST_STREAM, 0, id, &[0; 4]);
+    case.send(&[reset(1), get(13)]);
+    assert_eq!(outcome_of(&mut case), Outcome::Fine);
+    case.send(&[get(15)]);
+    assert_eq!(outcome_of(&mut case), Outcome::Reset(ErrorCode::RefusedStream));
+    // There is no end of work for one that resets everything.
+    for id in [3, 5, 7, 9] {
+        case.send(&[reset(id), get(id + 14)]);
+        assert_eq!(outcome_of(&mut case), Outcome::Fine, "{id}");
+    }
+    assert_eq!(case.connection.open_streams(), 10);
+    case.send(&[reset(13), get(25)]);
     assert_eq!(outcome_of(&mut case), Outcome::Reset(ErrorCode::RefusedStream));
     case.connection.release(StreamKey(0));
-    case.send(&[get(15)]);
+    case.send(&[get(27)]);
     assert_eq!(outcome_of(&mut case), Outcome::Fine);
-    assert_eq!(case.connection.open_streams(), 5);
+    assert_eq!(case.connection.open_streams(), 10);
 }
 
 #[test]
