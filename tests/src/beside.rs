@@ -6,39 +6,21 @@
 
 use std::fs;
 use std::ops::Deref;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::certs::{Authority, Identity};
 use crate::etcd::{Access, Account, Control, Etcd, Options};
-use crate::server::{Scratch, Server};
+use crate::secrets::{Secrets, USER};
+use crate::server::Server;
 use crate::shared_options::{RELEASE, shared};
-use crate::tls::Trust;
 
-/// Whose requests the clients send, at both servers.
-const USER: &str = "jane";
-const TOKEN: &str = "janes-token-at-both";
 /// The front's user at etcd.
 const READER: Account<'static> =
     Account { name: "front", password: "reads", grants: &[(Access::Read, "/registry/")] };
 const ROOT_PASSWORD: &str = "writes";
-
-const RULES: &str = r#"
-[[rule]]
-users = ["jane"]
-verbs = ["*"]
-resources = ["*"]
-namespaces = ["*"]
-
-[[rule]]
-users = ["jane"]
-verbs = ["*"]
-paths = ["*"]
-"#;
 
 /// How long the last lines of an audit log may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -49,8 +31,7 @@ pub struct Beside {
     front: Server,
     upstream: Server,
     etcd: Etcd,
-    authority: Authority,
-    folder: Scratch,
+    secrets: Secrets,
 }
 
 impl Deref for Beside {
@@ -70,40 +51,26 @@ impl Beside {
     #[must_use]
     pub fn start(options: &[&str]) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let folder = Scratch::new(&format!("beside-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
-        let file = |name: &str, text: &str| {
-            let path = format!("{}/{name}", folder.path());
-            let private = |_| fs::set_permissions(&path, fs::Permissions::from_mode(0o600));
-            fs::write(&path, text).and_then(private).expect("the folder can be written");
-            path
-        };
-        let authority = Authority::new(folder.path().as_ref(), "ca");
-        let ca = authority.certificate();
-        let Identity { cert, key } = authority.server();
-        let text = |path: &PathBuf| path.display().to_string();
-        let (ca_file, cert, key) = (text(&ca), text(&cert), text(&key));
-        let tokens = file("tokens.csv", &format!("{TOKEN},{USER},1\n"));
-        let rules = file("rules.toml", RULES);
-        let (root, reader) = (file("root", ROOT_PASSWORD), file("reader", READER.password));
-        let audit = format!("{}/audit.log", folder.path());
+        let secrets = Secrets::new(&format!("beside-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+        let ca_file = secrets.ca().display().to_string();
+        let (root, reader) = (secrets.file("root", ROOT_PASSWORD), secrets.file("reader", READER.password));
+        let audit = secrets.path("audit.log");
 
         let etcd = Etcd::start(RELEASE, Options::default());
         etcd.control().auth_enable(ROOT_PASSWORD, &[READER]).expect("etcd takes users");
         let endpoint = etcd.endpoint();
-        let users = ["--token-auth-file", &tokens, "--authorization-rules", &rules];
-        let both =
-            [&users[..], &["--tls-cert", &cert, "--tls-key", &key, "--etcd-endpoints", &endpoint]].concat();
-        let trust = Trust::of(&ca);
+        let both = [&secrets.options()[..], &["--etcd-endpoints", &endpoint]].concat();
+        let trust = secrets.trust();
         let own =
             ["--etcd-user", "root", "--etcd-password-file", &root, "--audit-log", &audit, "--shards", "1"];
         let upstream = [&both, &own[..], &shared(options)].concat();
-        let upstream = Server::start_with_tls(&trust, &upstream).for_bearers_of(TOKEN);
+        let upstream = Server::start_with_tls(&trust, &upstream).for_bearers_of(secrets.token());
         let url = format!("https://{}", upstream.address);
         let own = ["--etcd-user", READER.name, "--etcd-password-file", &reader, "--etcd-watch", "prefix"];
         let forwards = ["--upstream", &url, "--upstream-ca", &ca_file];
         let front = [&both, &own[..], &forwards, options].concat();
-        let front = Server::start_with_tls(&trust, &front).for_bearers_of(TOKEN);
-        Self { front, upstream, etcd, authority, folder }
+        let front = Server::start_with_tls(&trust, &front).for_bearers_of(secrets.token());
+        Self { front, upstream, etcd, secrets }
     }
 
     /// Where clients connect: the front.
@@ -115,33 +82,19 @@ impl Beside {
     /// PEM: the CA of its certificate.
     #[must_use]
     pub fn ca(&self) -> PathBuf {
-        self.authority.certificate()
+        self.secrets.ca()
     }
 
     /// The token of its clients.
     #[must_use]
     pub const fn token(&self) -> &'static str {
-        TOKEN
+        self.secrets.token()
     }
 
     /// A file with the three of them, in the form of kubectl.
-    ///
-    /// # Panics
-    /// When it cannot be written.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
-        let path = PathBuf::from(self.folder.path()).join("kubeconfig");
-        let cluster = json!({"server": self.url(), "certificate-authority": self.ca()});
-        let content = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "front",
-            "clusters": [{"name": "front", "cluster": cluster}],
-            "users": [{"name": USER, "user": {"token": TOKEN}}],
-            "contexts": [{"name": "front", "context": {"cluster": "front", "user": USER}}],
-        });
-        fs::write(&path, content.to_string()).expect("the folder can be written");
-        path
+        self.secrets.kubeconfig(&self.url())
     }
 
     /// Checks that the writes of the clients were the upstream's, and that none was the front's. What was seen, in a line.
@@ -168,7 +121,7 @@ impl Beside {
     fn writes_of_upstream(&self) -> Result<u64, String> {
         let began = Instant::now();
         loop {
-            let log = fs::read_to_string(format!("{}/audit.log", self.folder.path()));
+            let log = fs::read_to_string(self.secrets.path("audit.log"));
             let log = log.map_err(|error| format!("the upstream's audit log: {error}"))?;
             let entries = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
             let writes: Vec<Value> = entries.filter(is_write).collect();

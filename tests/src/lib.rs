@@ -1,5 +1,6 @@
 //! What the tests share: a simulator of the engine with an oracle; real servers with a plain client, real etcds, a
 //! proxy between them, and two servers of which one forwards to the other; and rules over what watchers received.
+pub mod alone;
 pub mod beside;
 pub mod certs;
 pub mod client;
@@ -8,6 +9,7 @@ pub mod history;
 pub mod http2;
 pub mod port;
 pub mod proxy;
+pub mod secrets;
 pub mod server;
 mod shared_options;
 pub mod sim;

@@ -45,8 +45,8 @@ usage: cargo xtask COMMAND
   ci [--only STEP]...            every check, in order; stops at the first failure
   list                           the steps of ci and their commands
   sim --seeds N [--base N]       the simulator over N seeds; base: first seed [from the commit]
-  clients [--only TEXT]...       kubectls and other Kubernetes clients against target/release/revcast, on JSON and protobuf, and beside
-                                 an upstream: a matrix; TEXT: of headings, as \"beside an upstream\"
+  clients [--only TEXT]...       kubectls and other Kubernetes clients against target/release/revcast, on JSON and protobuf, beside an
+                                 upstream and over TLS, and clients of HTTP/2: a matrix; TEXT: of headings, as \"beside an upstream\"
   etcd                           installs the etcds of the tests below target/etcd
   promtool                       installs what checks metrics and alert rules below target/prometheus
   etcd-suite                     the end-to-end tests on each of them: some steps of ci

@@ -6,7 +6,6 @@
 #![allow(clippy::print_stdout, reason = "a command that prints for its caller")]
 
 mod args;
-mod beside;
 mod clients;
 mod counts;
 mod etcd;
@@ -20,6 +19,7 @@ mod place;
 mod pool;
 mod promtool;
 mod run;
+mod secured;
 mod server;
 mod sim;
 mod steps;

@@ -100,6 +100,11 @@ impl Server {
         format!("http://{}", self.address)
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     fn await_ready(&mut self) -> Result<(), String> {
         let began = Instant::now();
         while began.elapsed() < READY_WITHIN {

