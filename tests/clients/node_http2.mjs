@@ -112,13 +112,13 @@ async function manyWatches() {
   session.close();
 }
 
-// Node itself holds back what is more than the server allows.
+// Node holds back itself what is more than the server allows.
 async function manyRequests() {
   const session = await connect();
   const most = session.remoteSettings.maxConcurrentStreams;
   const answers = await Promise.all(Array.from({ length: 2_000 }, () => exchange(session, 'GET', '/version')));
   assert(answers.every((one) => one.status === 200));
-  // The server's 101st at once: a client is told, and all others go on.
+  // At the limit, one that is cancelled gives its place to the next at once.
   const watches = Array.from({ length: most }, () => begin(session, 'GET', `${maps('node-h2-many')}?watch=1`));
   for (const watch of watches) await watch.head;
   const waiting = exchange(session, 'GET', '/version');

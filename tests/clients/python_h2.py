@@ -457,12 +457,22 @@ def a_client_that_goes():
 
 
 def the_end():
-    """SIGTERM: every watch gets its end, the connection a GOAWAY, and it is closed."""
+    """SIGTERM: every watch gets its end, what is under way is finished, each connection gets a GOAWAY and is closed."""
+    whole = large("h2-under-way", 2)
+    slow = Connection(windows=False, INITIAL_WINDOW_SIZE=20_000)
+    under_way = slow.request("GET", maps("h2-under-way"))
+    slow.until(lambda: len(slow.streams[under_way].body) == 20_000)
     made, count = Connection(), 50
     watches = [made.request("GET", f"{maps('h2-end')}?watch=1&allowWatchBookmarks=1") for _ in range(count)]
     made.until(lambda: all(made.streams[number].heads for number in watches))
     create(made, "h2-end", "last")
     os.kill(int(os.environ["SERVER_PID"]), signal.SIGTERM)
+    slow.until(lambda: slow.goaway)
+    slow.windows = True
+    slow.h2.increment_flow_control_window(len(whole), under_way)
+    slow.h2.increment_flow_control_window(len(whole))
+    slow.flush()
+    assert slow.answer(under_way).body == whole
     while not made.closed:
         assert made.read(PATIENCE) or made.closed, "not closed"
     assert made.goaway is not None and made.goaway[0] == errors.ErrorCodes.NO_ERROR, made.goaway

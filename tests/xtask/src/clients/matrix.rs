@@ -33,6 +33,16 @@ pub(crate) enum Outcome {
     Broken(String),
 }
 
+impl Outcome {
+    /// The same where what is missing is no failure.
+    pub(crate) fn into_skipped(self) -> Self {
+        match self {
+            Self::Broken(why) => Self::Skipped(why),
+            other @ (Self::Cells(_) | Self::Skipped(_)) => other,
+        }
+    }
+}
+
 /// The line of a result: a name, a tab, and `ok` or `FAIL`, a tab and the reason. Other lines are ignored.
 pub(crate) fn cell(line: &str) -> Option<Cell> {
     let mut parts = line.splitn(3, '\t');
