@@ -42,5 +42,8 @@ pub use event::Event;
 pub use object::{Object, Unreadable};
 pub use publisher::{BatchError, Feed, Publisher, RingLimits, Weight};
 pub use scope::{Objects, Scope};
-pub use shard::{Ended, Lag, Memory, Outlet, Run, Sent, Shard, ShardConfig, Stats, Timings, Turn};
+pub use shard::{
+    Census, Ended, Lag, Memory, Outlet, PhaseCounts, PhaseName, Run, Sent, Shard, ShardConfig, Slow, Stats,
+    Timings, Turn,
+};
 pub use watcher::{End, Start, Subscription, WatcherId};

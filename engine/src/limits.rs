@@ -82,6 +82,11 @@ pub const TIMER_STEPS: u32 = 16;
 /// twice: for the state, then for the error that it did not take it.
 pub const DRAIN_GRACE: Duration = Duration::from_secs(5);
 
+/// Watches that one step of a count looks at: some 20 µs, half of a turn.
+pub const CENSUS_LOOKS: usize = 1024;
+/// The watches that lag most, of which a count keeps more than their number.
+pub const CENSUS_SLOWEST: usize = 8;
+
 const _: () = assert!(RING_EVENTS_MIN.is_power_of_two() && RING_EVENTS_MAX.is_power_of_two());
 const _: () = assert!(RING_EVENTS_DEFAULT.is_power_of_two());
 // The publisher waits for a shard that lags half a ring; a round must fit well before that.

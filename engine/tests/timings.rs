@@ -1,4 +1,4 @@
-//! A shard's own measurements: durations of rounds, lag of the slowest watcher, and why watches ended.
+//! A shard's own measurements: durations of rounds, lag of the slowest watcher, a count by phase, and why watches ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use revcast_engine::revision::Revision;
 use revcast_engine::selector::Selector;
 use revcast_engine::tick::Tick;
 use revcast_engine::{
-    End, Feed, Lag, Outlet, Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig, Start, Subscription,
-    Turn, WatcherId,
+    Census, End, Feed, Lag, Outlet, PhaseName, Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig,
+    Start, Subscription, Turn, WatcherId,
 };
 
 /// Takes everything, except nothing for one watcher, and nothing ever again for another.
@@ -157,6 +157,44 @@ fn the_slowest_is_known() {
     assert_eq!(world.shard.lag(later), Lag::default());
     world.put(GOOD, Duration::ZERO);
     assert_eq!(world.shard.lag(world.now).events, 1, "a shard that has not turned lags by all");
+}
+
+#[test]
+fn watches_are_counted_in_steps() {
+    let mut world = World::new(64);
+    for _ in 0..5 {
+        world.watch(Start::Latest, HOUR);
+    }
+    let (slow, slower) = (world.watch(Start::Latest, HOUR), world.watch(Start::Latest, HOUR));
+    world.watch(Start::After(Revision::new(1_000)), HOUR);
+    world.turn_all();
+    let count = |shard: &Shard, looks: usize| {
+        let mut census = Census::default();
+        let steps = 1 + std::iter::repeat_with(|| shard.count(&mut census, looks))
+            .position(|is_over| is_over)
+            .unwrap();
+        (census, steps)
+    };
+    let (census, _) = count(&world.shard, 8);
+    assert!(world.shard.slowest(&census, world.now).is_empty(), "those that are live or wait do not lag");
+    for full in [slower, slow] {
+        world.sink.full = Some(full);
+        world.put(GOOD, Duration::ZERO);
+        world.turn_all();
+    }
+    let (census, steps) = count(&world.shard, 3);
+    assert_eq!(steps, 3, "eight slots, three at once");
+    let counted: Vec<_> = census.resources().collect();
+    let [(resource, counts)] = counted[..] else { panic!("{counted:?}") };
+    assert_eq!((resource, counts.total(), census.ranges().total()), (world.maps, 8, 0));
+    assert_eq!(PhaseName::ALL.map(|phase| counts.of(phase)), [0, 2, 5, 1, 0]);
+    let slowest = world.shard.slowest(&census, world.now.plus(Duration::from_secs(2)));
+    assert_eq!(slowest.iter().map(|it| (it.id, it.events)).collect::<Vec<_>>(), [(slower, 2), (slow, 1)]);
+    let first = &slowest[0];
+    assert!(first.is_blocked && first.phase == PhaseName::CatchingUp && first.time >= Duration::from_secs(2));
+    assert_eq!((first.resource, first.events_left, slowest[1].events_left), (Some(world.maps), 0, 1));
+    world.shard.forget(slower);
+    assert_eq!(world.shard.slowest(&census, world.now).len(), 1, "one that ended since is left out");
 }
 
 #[test]

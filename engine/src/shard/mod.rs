@@ -10,11 +10,12 @@
 //! events into runs, `dispatch` serves live watchers, `catchup` those that lag, `fallen` keeps the window open for
 //! watches that were live a moment ago, `bookmark` has the timers, `heartbeat` serves idle watches, `evict` ends
 //! watches, `drain` closes the shard; `run` is what is offered at once, `indexed_heap` keeps slots in order, `timings`
-//! measures.
+//! measures, `census` counts watches by what they watch.
 
 mod bookmark;
 mod budget;
 mod catchup;
+mod census;
 mod dispatch;
 mod drain;
 mod evict;
@@ -50,6 +51,7 @@ use crate::watcher::{End, Phase, QueueState, WatcherId};
 
 use budget::Budget;
 use catchup::Page;
+pub use census::{Census, PhaseCounts, PhaseName, Slow};
 use drain::Drain;
 use fallen::Fallen;
 use heartbeat::Quiet;

@@ -2,6 +2,8 @@
 //!
 //! It owns allocation of slots, the timers' entries and the counts that follow from them. It never sends.
 
+use std::ops::Range;
+
 use super::indexed_heap::IndexedHeap;
 use super::interest::Interest;
 use crate::hash::{HashSeed, Map};
@@ -223,6 +225,20 @@ impl Table {
     /// The watcher in an occupied slot.
     pub(crate) fn id(&self, slot: u32) -> WatcherId {
         WatcherId::new(slot, self.slots[slot as usize].generation)
+    }
+
+    /// How many slots there are, occupied or not.
+    pub(crate) const fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The watchers in some of them.
+    pub(crate) fn within(&self, slots: Range<usize>) -> impl Iterator<Item = (WatcherId, &Watcher)> {
+        let first = slots.start;
+        self.slots[slots].iter().enumerate().filter_map(move |(at, slot)| {
+            let number = u32::try_from(first + at).expect("slots are counted in u32");
+            slot.watcher.as_ref().map(|watcher| (WatcherId::new(number, slot.generation), watcher))
+        })
     }
 
     /// All current watchers.
