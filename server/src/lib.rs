@@ -26,6 +26,7 @@ pub mod lines;
 pub mod log;
 mod looks;
 pub mod notify;
+pub mod page;
 mod printable;
 pub mod probe;
 pub mod runtime;

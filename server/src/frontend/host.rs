@@ -121,6 +121,8 @@ pub struct FullBody {
     pub content_encoding: Option<&'static str>,
     /// `Cache-Control`.
     pub caching: Caching,
+    /// `Content-Security-Policy` of a page, which also gets `Referrer-Policy: no-referrer`.
+    pub page_policy: Option<&'static str>,
     /// `X-Content-Type-Options: nosniff`.
     pub nosniff: bool,
     /// `Sec-WebSocket-Version`: the version that a client must send (RFC 6455, section 4.4).
@@ -141,6 +143,18 @@ pub trait StreamingBody {
     fn is_gzip(&self) -> bool {
         false
     }
+}
+
+/// A reply that goes on in time: a piece now, and another one after each interval.
+pub trait PeriodicBody {
+    /// Appends the next piece to `out`. False when the reply is over, and nothing was appended.
+    fn next(&mut self, out: &mut Vec<u8>) -> bool;
+
+    /// The time between two pieces.
+    fn interval(&self) -> Duration;
+
+    /// `Content-Type`.
+    fn content_type(&self) -> &'static str;
 }
 
 /// The form of a stream, whatever version of HTTP carries it.
@@ -246,6 +260,8 @@ pub enum Reply {
     FullBody(FullBody),
     /// A list in pieces: 200.
     StreamingBody(Box<dyn StreamingBody>),
+    /// A stream of pieces in time: 200.
+    PeriodicBody(Box<dyn PeriodicBody>),
     /// A stream of a Status in an ERROR event, and its end: 200, or 101.
     Refused(Status, Wire, StreamFormat),
     /// A watch.
@@ -257,6 +273,7 @@ impl std::fmt::Debug for Reply {
         match self {
             Self::FullBody(whole) => whole.fmt(f),
             Self::StreamingBody(_) => f.write_str("StreamingBody"),
+            Self::PeriodicBody(_) => f.write_str("PeriodicBody"),
             Self::Refused(status, wire, format) => {
                 f.debug_tuple("Refused").field(status).field(wire).field(format).finish()
             }

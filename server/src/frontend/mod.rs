@@ -22,7 +22,8 @@ use crate::http::status::Status;
 use crate::upstream::UpstreamError;
 pub use forwarding::{Forwarding, Instead};
 pub use host::{
-    ByHost, FullBody, Host, Newest, Reply, StreamFormat, StreamingBody, WatchRequest, Wire, WriteError,
+    ByHost, FullBody, Host, Newest, PeriodicBody, Reply, StreamFormat, StreamingBody, WatchRequest, Wire,
+    WriteError,
 };
 
 /// The memory budget of a request, out of what all requests share.

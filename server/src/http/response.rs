@@ -83,6 +83,8 @@ pub struct ResponseHead<'a> {
     pub etag: Option<&'a str>,
     /// `Content-Encoding`.
     pub content_encoding: Option<&'a str>,
+    /// `Content-Security-Policy` of a page, which also gets `Referrer-Policy: no-referrer`.
+    pub page_policy: Option<&'a str>,
     /// `X-Content-Type-Options: nosniff`, which text responses have (recordings 12, 19).
     pub nosniff: bool,
     /// `Sec-WebSocket-Version`: the supported version.
@@ -114,6 +116,7 @@ impl<'a> ResponseHead<'a> {
             vary: None,
             etag: None,
             content_encoding: None,
+            page_policy: None,
             nosniff: false,
             websocket_version: None,
             served_from: None,
@@ -169,8 +172,10 @@ impl<'a> ResponseHead<'a> {
         };
         put_if("Cache-Control", Some(caching));
         put_if("Content-Encoding", self.content_encoding);
+        put_if("Content-Security-Policy", self.page_policy);
         put_if("Content-Type", Some(self.content_type).filter(|_| self.has_content()));
         put_if("Etag", self.etag);
+        put_if("Referrer-Policy", self.page_policy.map(|_| "no-referrer"));
         put_if("Retry-After", self.retry_after_seconds.map(|seconds| seconds.to_string()).as_deref());
         put_if("Sec-WebSocket-Version", self.websocket_version);
         put_if("Served-From", self.served_from);

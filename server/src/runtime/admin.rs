@@ -1,12 +1,14 @@
-//! The operators' frontend: metrics, status, compaction, health.
+//! The operators' frontend: a page, metrics, status, compaction, health.
 
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
+use glommio::timer::sleep;
 use revcast_engine::revision::Revision;
 
 use super::shard::local::Local;
+use super::status_stream::{STREAMS_MAX, StatusStream};
 use super::telemetry::{self, Form};
 use crate::auth::PeerCertificate;
 use crate::frontend::{Admission, Budget, Frontend};
@@ -15,20 +17,25 @@ use crate::http::options::Query;
 use crate::http::request::{Method, RequestHead};
 use crate::http::request_info::RequestTarget;
 use crate::http::response::{Caching, JSON, TEXT};
-use crate::serve::{Life, admit_operator};
+use crate::page::{HTML, Page};
+use crate::serve::{Life, Operator, admit_operator, holds};
 use crate::source::TxnError;
 use crate::source::command_queue::{Answer, Command};
 
-const HELP: &str =
-    "revcast admin: GET /metrics, GET /status, POST /compact?revision=N, GET /healthz, /livez, /readyz\n";
+const HELP: &str = "revcast admin: GET / (a page), GET /metrics, GET /status, GET /status?watch=1, POST /compact?revision=N, \
+                    GET /healthz, /livez, /readyz\n";
+
+/// How long a status waits for shards that count their watches: a busy one has older counts then.
+const CENSUS_WITHIN: Duration = Duration::from_millis(200);
+/// Between two looks whether they are done.
+const CENSUS_POLL: Duration = Duration::from_millis(2);
 
 /// The operators' frontend of one core.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operators<'a>(pub(super) &'a Local);
 
 impl Frontend for Operators<'_> {
-    /// Whether it asks for the server's health.
-    type Admitted = bool;
+    type Admitted = Operator;
 
     async fn admit<H: Host>(
         &self,
@@ -37,19 +44,28 @@ impl Frontend for Operators<'_> {
         _: RequestTarget,
         certificate: Option<PeerCertificate<'_>>,
         now: SystemTime,
-    ) -> Admission<bool> {
-        admit_operator(&self.0.shared.app, host, head, certificate, now).await
+    ) -> Admission<Operator> {
+        // The page says nothing of this server: what it shows it asks for, with its reader's token.
+        let is_page = head.path.is_empty() && reads(head);
+        admit_operator(&self.0.shared.app, host, head, certificate, now, is_page).await
     }
 
-    fn takes_body(&self, _: &bool) -> bool {
+    fn takes_body(&self, _: &Operator) -> bool {
         false
     }
 
-    fn is_health(&self, is_health: &bool) -> bool {
-        *is_health
+    fn is_health(&self, admitted: &Operator) -> bool {
+        matches!(admitted, Operator::Health)
     }
 
-    async fn handle<H: Host>(&self, _: &H, head: &RequestHead, _: &bool, _: Bytes, _: &dyn Budget) -> Reply {
+    async fn handle<H: Host>(
+        &self,
+        _: &H,
+        head: &RequestHead,
+        admitted: &Operator,
+        _: Bytes,
+        _: &dyn Budget,
+    ) -> Reply {
         let Self(local) = *self;
         let path: Vec<&str> = head.path.iter().map(String::as_str).collect();
         match (head.method, path.as_slice()) {
@@ -57,17 +73,64 @@ impl Frontend for Operators<'_> {
                 let form = Form::of(head.accept.as_deref());
                 whole(200, form.content_type(), telemetry::metrics(&local.shared, form))
             }
-            (Method::Get | Method::Head, ["status"]) => whole(200, JSON, telemetry::status(&local.shared)),
+            (Method::Get | Method::Head, ["status"]) => status(local, head, admitted).await,
             (Method::Get | Method::Head, ["livez"]) => text(200, "ok"),
             (Method::Get | Method::Head, ["healthz" | "readyz"]) => health(local),
             (Method::Post, ["compact"]) => compact(local, head).await,
             (_, ["compact"]) => {
-                text(405, "compaction changes what can be read: use POST /compact?revision=N\n")
+                not_allowed("POST", "compaction changes what can be read: use POST /compact?revision=N\n")
             }
-            (Method::Get | Method::Head, []) => text(200, HELP),
+            (Method::Get | Method::Head, []) => page(head),
+            (_, []) => not_allowed("GET, HEAD", HELP),
             _ => text(404, HELP),
         }
     }
+}
+
+const fn reads(head: &RequestHead) -> bool {
+    matches!(head.method, Method::Get | Method::Head)
+}
+
+/// The page, or 304 for a browser that has it.
+fn page(head: &RequestHead) -> Reply {
+    let page = Page::get();
+    let has_it = holds(head.if_none_match.as_deref().unwrap_or_default(), &page.etag);
+    Reply::FullBody(FullBody {
+        etag: Some(page.etag.clone()),
+        page_policy: Some(&page.policy),
+        ..body(if has_it { 304 } else { 200 }, HTML, if has_it { Bytes::new() } else { page.body.clone() })
+    })
+}
+
+/// The status: one document, or one a second.
+async fn status(local: &Local, head: &RequestHead, admitted: &Operator) -> Reply {
+    let shared = &local.shared;
+    shared.ask_for_census();
+    let deadline = Instant::now() + CENSUS_WITHIN;
+    while !shared.has_census() && Instant::now() < deadline {
+        sleep(CENSUS_POLL).await;
+    }
+    let watches = Query::parse(&head.query).is_ok_and(|query| query.watches());
+    if !watches || head.wants_head_only() {
+        return whole(200, JSON, telemetry::status(shared));
+    }
+    let (authorization, expires) = match admitted {
+        Operator::Allowed(allowed) => {
+            let (visitor, access, grant) = &**allowed;
+            let pass = shared.app.guard().pass(visitor, access, grant, Instant::now());
+            (pass, visitor.identity.expires)
+        }
+        Operator::Health | Operator::Open => (None, None),
+    };
+    StatusStream::begin(shared, authorization, expires).map_or_else(
+        || {
+            text(
+                429,
+                &format!("{STREAMS_MAX} streams of the status are open: close one, or ask without watch\n"),
+            )
+        },
+        |stream| Reply::PeriodicBody(Box::new(stream)),
+    )
 }
 
 fn health(local: &Local) -> Reply {
@@ -122,20 +185,29 @@ fn text(code: u16, body: &str) -> Reply {
 }
 
 fn whole(code: u16, content_type: &'static str, body: String) -> Reply {
-    Reply::FullBody(FullBody {
+    Reply::FullBody(self::body(code, content_type, body.into()))
+}
+
+fn not_allowed(allow: &'static str, said: &'static str) -> Reply {
+    Reply::FullBody(FullBody { allow: Some(allow), ..body(405, TEXT, said.into()) })
+}
+
+fn body(code: u16, content_type: &'static str, body: Bytes) -> FullBody {
+    FullBody {
         code,
         content_type,
-        body: body.into(),
+        body,
         end: b"",
         retry_after_seconds: (code == 429).then_some(1),
-        allow: (code == 405).then_some("POST"),
+        allow: None,
+        page_policy: None,
         vary: None,
         etag: None,
         content_encoding: None,
         caching: Caching::Private,
         nosniff: true,
         websocket_version: None,
-    })
+    }
 }
 
 #[cfg(test)]

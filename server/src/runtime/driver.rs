@@ -135,7 +135,7 @@ async fn drive(local: &Rc<Local>) {
         for request in requests {
             start_request(local, http2::serve(Rc::clone(local), request));
         }
-        local.core.borrow_mut().publish(turn);
+        let turn = local.core.borrow_mut().publish(turn);
         local.handle().heartbeat.fetch_add(1, Ordering::Relaxed);
         if local.closing() {
             // Shards exit together: a shard that exited could not carry a watch that another one still hands over.

@@ -8,6 +8,7 @@ mod account;
 mod admin;
 mod admission;
 mod audit_context;
+mod census;
 mod client;
 mod conn;
 mod delegation;
@@ -24,6 +25,7 @@ mod run_error;
 mod shard;
 mod shards;
 mod shared;
+mod status_stream;
 mod sys;
 mod tally;
 mod telemetry;
@@ -36,7 +38,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -214,6 +216,8 @@ pub fn start(
         account: Account::new(plan.memory_max),
         reserve: Reserve::new(),
         panics: AtomicU64::new(0),
+        census: census::CensusRequests::default(),
+        status_streams: AtomicUsize::new(0),
         tls: plan.tls.clone(),
         closing: OnceLock::new(),
         shard_config: ShardConfig {

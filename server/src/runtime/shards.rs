@@ -8,9 +8,11 @@ use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use arc_swap::ArcSwap;
 use crossbeam_queue::SegQueue;
 use revcast_engine::{Scope, Stats};
 
+use super::census::Counted;
 use super::sys::wake::Wake;
 use super::tally::Tally;
 use super::watch::NewWatch;
@@ -50,6 +52,8 @@ pub(super) struct ShardHandle {
     pub(super) stats: Published,
     /// What its thread counts in addition.
     pub(super) tally: Tally,
+    /// Its newest count of its watches.
+    pub(super) counted: ArcSwap<Counted>,
     /// Turns so far, for the watchdog.
     pub(super) heartbeat: AtomicU64,
     /// Whether its thread has ended.
@@ -130,6 +134,7 @@ impl ShardHandles {
                     requests: AtomicUsize::new(0),
                     stats: Published::default(),
                     tally: Tally::default(),
+                    counted: ArcSwap::default(),
                     heartbeat: AtomicU64::new(0),
                     has_left: AtomicBool::new(false),
                 })

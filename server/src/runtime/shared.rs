@@ -1,7 +1,7 @@
 //! What all shards of a process share. Read without a lock.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use revcast_engine::{RingLimits, ShardConfig};
 
 use super::account::Account;
 use super::admission::Admission;
+use super::census::CensusRequests;
 use super::memory::Memory;
 use super::options::Options;
 use super::reserve::Reserve;
@@ -16,7 +17,7 @@ use super::shards::ShardHandles;
 use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::serve::App;
-use crate::source::command_queue::CommandQueue;
+use crate::source::command_queue::{CommandQueue, Shards as _};
 use crate::{tls, upstream};
 
 /// What all shards of a process share.
@@ -34,6 +35,10 @@ pub(super) struct Shared {
     pub(super) reserve: Arc<Reserve>,
     /// Requests that panicked.
     pub(super) panics: AtomicU64,
+    /// Counts of open watches that operators asked for.
+    pub(super) census: CensusRequests,
+    /// Open streams of the status.
+    pub(super) status_streams: AtomicUsize,
     /// The TLS files at the start; `None`: clients speak plain HTTP.
     pub(super) tls: Option<Arc<tls::Current>>,
     /// Set when the server closes: the time over which its watches are ended.
@@ -51,6 +56,21 @@ pub(super) struct Shared {
     pub(super) audit: Option<Audit>,
     /// The API server beside this one.
     pub(super) upstream: Option<Arc<upstream::Current>>,
+}
+
+impl Shared {
+    /// Lets the shards count their watches, unless they did within a second.
+    pub(super) fn ask_for_census(&self) {
+        if self.census.ask(self.clock.now()) {
+            self.handles.wake_all();
+        }
+    }
+
+    /// Whether every shard has made the newest count that was asked for.
+    pub(super) fn has_census(&self) -> bool {
+        let wanted = self.census.number();
+        self.handles.0.iter().all(|handle| handle.counted.load().number >= wanted)
+    }
 }
 
 /// A request in progress, which a closing server waits for; released on drop, also when its task panics.

@@ -122,24 +122,40 @@ fn term((key, operator, values): (String, &'static str, Vec<String>)) -> Term {
     Term { key, operator, values }
 }
 
-/// Admits an operator's request, or answers it: the access is to the path as it is. Otherwise as `admit`. True: it is a health
-/// check.
+/// An operator's request that was admitted.
+#[derive(Debug)]
+pub enum Operator {
+    /// A health check, which is open to everyone.
+    Health,
+    /// Something else that is open to everyone.
+    Open,
+    /// By whom, for what, and who allowed it.
+    Allowed(Box<(Visitor, Access, Grant)>),
+}
+
+/// Admits an operator's request, or answers it: the access is to the path as it is. Otherwise as `admit`. `is_open`: it needs no
+/// right.
 pub async fn admit_operator<H: Host>(
     app: &App,
     host: &H,
     head: &RequestHead,
     certificate: Option<PeerCertificate<'_>>,
     now: SystemTime,
-) -> Admission<bool> {
+    is_open: bool,
+) -> Admission<Operator> {
     if matches!(head.path.first().map(String::as_str), Some("livez" | "readyz" | "healthz")) {
-        return (None, Ok(true));
+        return (None, Ok(Operator::Health));
+    }
+    if is_open {
+        return (None, Ok(Operator::Open));
     }
     let answer = |status: Status| Box::new(spelled(head, Layout::Compact, &status));
     let (user, visitor) = visitor(app, host, head, certificate, now).await;
     let checked = match visitor {
         Ok(visitor) => {
             let access = Access::path(head.method, &head.path);
-            check(app, host, &visitor, &access).await.map(|_| false)
+            let grant = check(app, host, &visitor, &access).await;
+            grant.map(|grant| Operator::Allowed(Box::new((visitor, access, grant))))
         }
         Err(status) => Err(status),
     };

@@ -55,13 +55,14 @@ use revcast_engine::key::Key;
 use revcast_engine::resource::{Codec, Resource};
 
 use admit::admit;
-pub use admit::{Admitted, admit_operator};
+pub use admit::{Admitted, Operator, admit_operator};
 pub use app::{App, Freshness, Life};
 pub use beside::Beside;
 pub use border::why_not_cached;
 pub use encode::Encoder;
 pub use options::ServeOptions;
 pub use patch::strategic;
+pub use reply::holds;
 pub use storage::StorageMediaType;
 
 use crate::api::openapi;
@@ -133,9 +134,11 @@ impl Frontend for App {
     ) -> Reply {
         match answer(self, host, head, admitted, body, budget).await {
             Reply::FullBody(whole) if head.accepts_gzip() => Reply::FullBody(gzip::shrink(host, whole).await),
-            reply @ (Reply::FullBody(_) | Reply::StreamingBody(_) | Reply::Refused(..) | Reply::Watch(_)) => {
-                reply
-            }
+            reply @ (Reply::FullBody(_)
+            | Reply::StreamingBody(_)
+            | Reply::PeriodicBody(_)
+            | Reply::Refused(..)
+            | Reply::Watch(_)) => reply,
         }
     }
 }

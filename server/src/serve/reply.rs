@@ -26,6 +26,7 @@ pub(super) const fn whole(code: u16, content_type: &'static str, body: Bytes) ->
         etag: None,
         content_encoding: None,
         caching: Caching::Private,
+        page_policy: None,
         nosniff: false,
         websocket_version: None,
     }
@@ -172,7 +173,7 @@ pub(super) fn document(
 }
 
 /// Whether an `If-None-Match` names `etag` (RFC 9110, section 13.1.2; the comparison is weak).
-fn holds(if_none_match: &str, etag: &str) -> bool {
+pub fn holds(if_none_match: &str, etag: &str) -> bool {
     if_none_match.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == etag)
 }
 

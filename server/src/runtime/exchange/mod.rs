@@ -212,6 +212,13 @@ impl<C: Carrier> Exchange<C> {
                     }
                 }
             }
+            Reply::PeriodicBody(body) => match self.charge_pieces() {
+                Ok(()) => self.send_periodic(head, body).await,
+                Err(status) => {
+                    self.send_status(&status, Some(head)).await;
+                    Ok(())
+                }
+            },
             Reply::Refused(status, Wire::WebSocket(handshake), format) => {
                 let refused = self.send_refused_websocket(&handshake, &status, format).await;
                 return Some(refused.map_or(Over::Quiet, |()| Over::Linger));

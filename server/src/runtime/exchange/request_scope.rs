@@ -97,6 +97,11 @@ impl RequestScope {
         Some(Box::new(AuditContext { entry, code: self.code }))
     }
 
+    /// The head of a stream was sent: how long the rest takes is no duration of a request.
+    pub(super) fn streams(&mut self) {
+        self.count();
+    }
+
     fn audit(&self) -> Option<&Audit> {
         self.shared.audit.as_ref()
     }

@@ -1,6 +1,7 @@
 //! The output of replies: complete, in pieces, or as a refused stream.
 
-use std::time::{Instant, SystemTime};
+use std::future::poll_fn;
+use std::time::{Duration, Instant, SystemTime};
 
 use futures_lite::future;
 use glommio::timer::sleep;
@@ -12,7 +13,7 @@ use super::carrier::Carrier;
 use super::reply_deadline::ReplyDeadline;
 use super::{Exchange, Over};
 use crate::api::protobuf::of_status;
-use crate::frontend::{FullBody, Host, StreamFormat, StreamingBody, Wire};
+use crate::frontend::{FullBody, Host, PeriodicBody, StreamFormat, StreamingBody, Wire};
 use crate::http::request::{BodyFraming, RequestHead};
 use crate::http::response::{Framing, JSON, ResponseHead};
 use crate::http::status::{Layout, Status};
@@ -21,6 +22,8 @@ use crate::wire::websocket;
 
 /// Bytes of a body that are sent with the head; the rest is sent without a copy.
 const SEND_BYTES: usize = 64 << 10;
+/// How soon a reply that goes on in time notices that the server closes.
+const CLOSING_POLL: Duration = Duration::from_millis(100);
 
 impl<C: Carrier> Exchange<C> {
     /// Sends what was pushed within the reply's deadline, `part` after it; the connection of a slower peer is closed.
@@ -64,6 +67,7 @@ impl<C: Carrier> Exchange<C> {
         response.etag = whole.etag.as_deref();
         response.content_encoding = whole.content_encoding;
         response.caching = whole.caching;
+        response.page_policy = whole.page_policy;
         response.nosniff = whole.nosniff;
         response.websocket_version = whole.websocket_version;
         response.close = last;
@@ -113,6 +117,51 @@ impl<C: Carrier> Exchange<C> {
         }
         self.carrier.push_end(None, framing);
         self.send_in_time(&mut pace, b"").await
+    }
+
+    /// Sends a piece after each interval, until the reply is over, the client is gone or the server closes. The connection carries no
+    /// other request meanwhile.
+    pub(super) async fn send_periodic(
+        &mut self,
+        head: &RequestHead,
+        mut body: Box<dyn PeriodicBody>,
+    ) -> std::io::Result<()> {
+        let framing = Framing::stream_for(head);
+        let mut opening = self.response(200, body.content_type(), framing);
+        opening.close = !head.keep_alive;
+        opening.nosniff = true;
+        self.carrier.push_head(&opening);
+        if let Some(scope) = &mut self.scope {
+            scope.streams();
+        }
+        let mut piece = Vec::new();
+        while !self.local.closing() && body.next(&mut piece) {
+            self.carrier.push_piece(&piece, framing);
+            self.carrier.send().await?;
+            piece.clear();
+            self.pause(body.interval()).await?;
+        }
+        self.carrier.push_end(None, framing);
+        self.carrier.send().await
+    }
+
+    /// Waits for an interval. A closing server cuts it short, and a client that is gone is an error.
+    async fn pause(&mut self, interval: Duration) -> std::io::Result<()> {
+        let until = Instant::now() + interval;
+        while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+            && !self.local.closing()
+        {
+            let gone = async {
+                poll_fn(|cx| self.carrier.poll_gone(cx)).await;
+                Err(std::io::Error::from(std::io::ErrorKind::ConnectionAborted))
+            };
+            let slept = async {
+                sleep(left.min(CLOSING_POLL)).await;
+                Ok(())
+            };
+            future::or(gone, slept).await?;
+        }
+        Ok(())
     }
 
     /// A stream of one ERROR event: the answer to a watch that cannot begin (recordings 06 and 07).

@@ -7,11 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use revcast_engine::limits::CENSUS_LOOKS;
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
-use revcast_engine::{End, Ended, Feed, Memory, Shard, Start, Stats, Subscription, Timings, Turn, WatcherId};
+use revcast_engine::{
+    Census, End, Ended, Feed, Memory, Shard, Start, Stats, Subscription, Timings, Turn, WatcherId,
+};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::catalog::Catalog;
+use crate::runtime::census::Counted;
 use crate::runtime::conn::{ConnEvent, Conns, Link};
 use crate::runtime::shards::{ShardHandle, WatchHandoff};
 use crate::runtime::shared::Shared;
@@ -41,6 +46,10 @@ pub(in crate::runtime) struct Core {
     turned: (Tick, bool),
     /// When the slowest watcher is searched for again.
     next_look: Tick,
+    /// The count of watches under way, with its number.
+    counting: Option<(u64, Census)>,
+    /// The number of the last one.
+    counted: u64,
     drains: bool,
     /// Connections whose watch has ended and that can carry another request.
     released: Vec<Link>,
@@ -62,6 +71,8 @@ impl Core {
             earlier: Default::default(),
             turned: Default::default(),
             next_look: Tick::ZERO,
+            counting: None,
+            counted: 0,
             drains: false,
             released: Vec::new(),
         }
@@ -155,8 +166,8 @@ impl Core {
         self.count_gone();
     }
 
-    /// Submits polls to the kernel, and publishes the counts.
-    pub(in crate::runtime) fn publish(&mut self, turn: Turn) {
+    /// Submits polls to the kernel, and publishes the counts. Returns what follows.
+    pub(in crate::runtime) fn publish(&mut self, turn: Turn) -> Turn {
         self.watches.submit();
         let handle = &self.shared.handles.0[self.number];
         let (stats, timings) = &self.earlier;
@@ -175,12 +186,42 @@ impl Core {
             handle.tally.put_timings(&timings.plus(&self.shard.timings()));
         }
         if due {
-            self.next_look = now.plus(SLOWEST_EVERY);
-            let Memory { watchers, pages } = self.shard.memory();
-            let memory = Memory { watchers: watchers + self.watches.bytes(), pages };
-            handle.tally.http2.put(self.watches.conns().open_http2s());
-            handle.tally.put_look(self.shard.lag(now), self.shard.blocked(), memory);
+            self.look(now);
         }
+        self.go_on_counting(now);
+        if self.counting.is_some() { Turn::Again } else { turn }
+    }
+
+    /// Publishes what costs more than a copy.
+    fn look(&mut self, now: Tick) {
+        self.next_look = now.plus(SLOWEST_EVERY);
+        let Memory { watchers, pages } = self.shard.memory();
+        let memory = Memory { watchers: watchers + self.watches.bytes(), pages };
+        let open = self.watches.conns().open_http2s();
+        let handle = self.handle();
+        handle.tally.http2.put(open);
+        handle.tally.put_look(self.shard.lag(now), self.shard.blocked(), memory, thread_time());
+    }
+
+    /// Makes a step of the count that an operator asked for, if one did.
+    fn go_on_counting(&mut self, now: Tick) {
+        let wanted = self.shared.census.number();
+        if self.counting.is_none() && self.counted < wanted {
+            self.counting = Some((wanted, Census::default()));
+        }
+        let Some((_, census)) = &mut self.counting else { return };
+        if !self.shard.count(census, CENSUS_LOOKS) {
+            return;
+        }
+        let Some((number, census)) = self.counting.take() else { return };
+        let slowest = self.shard.slowest(&census, now).into_iter().map(|slow| {
+            let client = self.watches.peer(slow.id);
+            (slow, client)
+        });
+        let counted = Counted { number, slowest: slowest.collect(), census };
+        self.counted = number;
+        self.handle().counted.store(Arc::new(counted));
+        self.look(now);
     }
 
     /// Begins a watch.
@@ -264,6 +305,8 @@ impl Core {
         self.count_gone();
         self.shard = Shard::new(self.number, epoch.feed.clone(), self.shared.shard_config);
         self.epoch = epoch;
+        // One under way was of the old shard.
+        self.counting = None;
     }
 
     /// Whether the engine has something to do.
@@ -274,6 +317,7 @@ impl Core {
     /// Whether there is something to do now.
     pub(super) fn has_work(&mut self) -> bool {
         self.is_outdated()
+            || self.counted < self.shared.census.number()
             || self.is_catalog_outdated()
             || self.shard.has_work()
             || self.watches.has_events()
@@ -285,6 +329,12 @@ impl Core {
     pub(super) fn due(&self) -> Option<Tick> {
         self.watches.due()
     }
+}
+
+/// What this thread has used of a CPU, in the process and in the kernel for it.
+fn thread_time() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap_or(0))
 }
 
 fn wall_seconds() -> u64 {

@@ -8,6 +8,7 @@ mod requests;
 mod upstream;
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use revcast_engine::tick::Tick;
 use revcast_engine::{End, Lag, Memory, Timings};
@@ -130,6 +131,7 @@ pub(in crate::runtime) struct Tally {
     pub(in crate::runtime) blocked: AtomicU64,
     pub(in crate::runtime) watchers_bytes: AtomicU64,
     pub(in crate::runtime) pages_bytes: AtomicU64,
+    pub(in crate::runtime) cpu_ns: AtomicU64,
 }
 
 impl Tally {
@@ -169,8 +171,9 @@ impl Tally {
         self.used_ns.store(timings.used_ns, Ordering::Relaxed);
     }
 
-    /// `blocked`: watchers whose sockets are full.
-    pub(in crate::runtime) fn put_look(&self, lag: Lag, blocked: usize, memory: Memory) {
+    /// `blocked`: watchers whose sockets are full. `cpu`: what the shard's thread used so far.
+    pub(in crate::runtime) fn put_look(&self, lag: Lag, blocked: usize, memory: Memory, cpu: Duration) {
+        self.cpu_ns.store(u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.lag_events.store(lag.events, Ordering::Relaxed);
         self.lag_ns.store(u64::try_from(lag.time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.blocked.store(blocked as u64, Ordering::Relaxed);

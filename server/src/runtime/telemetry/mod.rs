@@ -21,7 +21,7 @@ mod window;
 
 pub(super) use page::Form;
 use page::{Kind, Page};
-pub(super) use status::render as status;
+pub(super) use status::{line as status_line, render as status};
 
 use crate::runtime::shared::Shared;
 

@@ -79,6 +79,10 @@ fn own(page: &mut Page, numbers: &[String], handles: &[ShardHandle]) {
     let help = "How long ago the source had the first of those events.";
     let name = "revcast_slowest_watcher_lag_seconds";
     each_door(page, Kind::Gauge, name, help, (numbers, handles), |handle| seconds(handle.tally.lag().1));
+    let help =
+        "Time of the shard's thread on a CPU, in the process and in the kernel for it; sampled every second.";
+    let cpu = |handle: &ShardHandle| seconds(handle.tally.cpu_ns.load(Ordering::Relaxed));
+    each_door(page, Kind::Counter, "revcast_shard_cpu_seconds_total", help, (numbers, handles), cpu);
     let help = "Time lent to watchers that lag while newer events waited.";
     let lent = |handle: &ShardHandle| seconds(handle.tally.lent_ns.load(Ordering::Relaxed));
     each_door(page, Kind::Counter, "revcast_budget_lent_seconds_total", help, (numbers, handles), lent);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use revcast_engine::codec::Reason;
@@ -59,6 +59,8 @@ fn shared() -> Shared {
         account: crate::runtime::account::Account::new(Some(1 << 30)),
         reserve: crate::runtime::reserve::Reserve::new(),
         panics: AtomicU64::new(0),
+        census: crate::runtime::census::CensusRequests::default(),
+        status_streams: AtomicUsize::new(0),
         tls: None,
         closing: OnceLock::new(),
         shard_config: ShardConfig::default(),

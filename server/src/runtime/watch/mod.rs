@@ -7,6 +7,8 @@
 mod allocations;
 mod review;
 
+use std::net::SocketAddr;
+
 use revcast_engine::framing::Framing;
 use revcast_engine::limits::SENDS_PER_TURN;
 use revcast_engine::tick::Tick;
@@ -239,6 +241,12 @@ impl Watches {
             Some(Entry::Used(used)) if used.id == id => Some(used.place),
             Some(Entry::Used(_) | Entry::Free) | None => None,
         }
+    }
+
+    /// The address of a watch's client.
+    pub(super) fn peer(&mut self, id: WatcherId) -> Option<SocketAddr> {
+        let place = Self::place_of(&self.entries, id)?;
+        self.conns.peer_at(place)
     }
 
     /// The connections, for a task that answers a request on one of them.

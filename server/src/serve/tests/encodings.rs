@@ -20,6 +20,7 @@ fn content_type(got: &Got) -> &'static str {
     match &got.reply {
         Reply::FullBody(whole) => whole.content_type,
         Reply::StreamingBody(pieces) => pieces.content_type(),
+        Reply::PeriodicBody(body) => body.content_type(),
         Reply::Refused(..) | Reply::Watch(_) => "application/json",
     }
 }
@@ -371,7 +372,7 @@ fn long_replies_are_compressed_for_who_takes_it() {
     let coding = |got: &Got| match &got.reply {
         Reply::FullBody(whole) => (whole.content_encoding, whole.vary),
         Reply::StreamingBody(pieces) => (pieces.is_gzip().then_some("gzip"), None),
-        Reply::Refused(..) | Reply::Watch(_) => (None, None),
+        Reply::PeriodicBody(_) | Reply::Refused(..) | Reply::Watch(_) => (None, None),
     };
     // Recording 18: short ones do not even have `Vary`.
     assert_eq!(coding(&ask(CONFIG_MAPS, &[gzip])), (None, None));

@@ -336,7 +336,7 @@ impl World {
             Reply::Refused(status, ..) => {
                 (200, format!("{{\"type\":\"ERROR\",\"object\":{}}}\n", status.to_json()).into())
             }
-            Reply::Watch(_) => (200, Vec::new()),
+            Reply::Watch(_) | Reply::PeriodicBody(_) => (200, Vec::new()),
         };
         let zipped = matches!(&reply, Reply::FullBody(whole) if whole.content_encoding.is_some())
             || matches!(&reply, Reply::StreamingBody(pieces) if pieces.is_gzip());

@@ -156,6 +156,7 @@ fn content_type(got: &Got) -> &str {
     match &got.reply {
         Reply::FullBody(whole) => whole.content_type,
         Reply::StreamingBody(pieces) => pieces.content_type(),
+        Reply::PeriodicBody(body) => body.content_type(),
         Reply::Refused(_, _, StreamFormat::Protobuf) => "application/vnd.kubernetes.protobuf;stream=watch",
         Reply::Watch(request) if request.format == StreamFormat::Protobuf => {
             "application/vnd.kubernetes.protobuf;stream=watch"
@@ -186,7 +187,7 @@ fn difference(exchange: &Exchange, got: &Got) -> Option<String> {
             push_error(&mut message, &of_status(&status.to_json()));
             *first == message
         }
-        (Body::Stream(_), Reply::FullBody(_) | Reply::StreamingBody(_)) => false,
+        (Body::Stream(_), Reply::FullBody(_) | Reply::StreamingBody(_) | Reply::PeriodicBody(_)) => false,
     };
     (!same).then(|| format!("{} bytes: {:?}", got.sent.len(), String::from_utf8_lossy(&got.sent)))
 }

@@ -6,7 +6,7 @@ use revcast_engine::tick::Tick;
 use rustix::net::getpeername;
 
 use super::Carried;
-use crate::runtime::conn::Conns;
+use crate::runtime::conn::{Conns, Place};
 use crate::runtime::sys::polls::Owner;
 use crate::wire::http2::{ErrorCode, StreamKey};
 
@@ -135,6 +135,11 @@ impl Conns {
     pub(in crate::runtime) fn peer(&mut self, owner: Owner) -> Option<SocketAddr> {
         let address = getpeername(&self.at(owner)?.fd).ok()??;
         address.try_into().ok()
+    }
+
+    /// The same for a stream's connection.
+    pub(in crate::runtime) fn peer_at(&mut self, place: Place) -> Option<SocketAddr> {
+        self.peer(self.owner(place.conn()))
     }
 
     /// The peer showed who it is.

@@ -1,19 +1,38 @@
 //! `/status`: the state of the server, as one JSON document for people and scripts.
 //!
-//! Owns the names in it, which do not change; more may be added. It is read from the same copies as the metrics.
+//! Owns the names in it, which do not change; more may be added. It is read from the same copies as the metrics. What only grows, such
+//! as counts and buckets, is since the start: rates are differences of two documents.
+
+mod errors;
+mod stages;
+mod watchers;
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
 use super::memory::kinds;
+use super::page::seconds;
 use crate::runtime::shared::Shared;
 use crate::runtime::sys::procfs;
-
 use crate::serve::{Life, why_not_cached};
 use crate::upstream::Current;
 
-/// The document. Times are in seconds, memory in bytes.
+/// The document, for people.
 pub(in crate::runtime) fn render(shared: &Shared) -> String {
-    let document = json!({
+    let mut text = serde_json::to_string_pretty(&document(shared)).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// The document as one line.
+pub(in crate::runtime) fn line(shared: &Shared) -> String {
+    format!("{}\n", document(shared))
+}
+
+/// Times are in seconds, memory in bytes.
+fn document(shared: &Shared) -> Value {
+    json!({
         "version": env!("CARGO_PKG_VERSION"),
         "uptimeSeconds": shared.clock.elapsed().as_secs_f64(),
         "startedAt": jiff::Timestamp::try_from(shared.clock.started_at()).ok().map(|at| format!("{at:.3}")),
@@ -39,10 +58,20 @@ pub(in crate::runtime) fn render(shared: &Shared) -> String {
         "window": window(shared),
         "memory": memory(shared),
         "shards": shards(shared),
-    });
-    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
-    text.push('\n');
-    text
+        "totals": totals(shared),
+        "watchers": watchers::render(shared),
+        "stages": stages::render(shared),
+        "errors": errors::render(shared),
+    })
+}
+
+fn totals(shared: &Shared) -> Value {
+    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    json!({
+        "eventsReceived": shared.app.epochs().events(),
+        "messagesSerialized": shared.app.epochs().messages_made(),
+        "writes": read(&shared.commands.stats.writes),
+    })
 }
 
 fn source(shared: &Shared) -> Value {
@@ -64,7 +93,7 @@ fn source(shared: &Shared) -> Value {
         "objects": snapshot.total(),
         "unreadable": snapshot.unreadable_total(),
         "unreadableByReason": unreadable,
-        "failed": shared.commands.stats.failed.load(std::sync::atomic::Ordering::Relaxed),
+        "failed": shared.commands.stats.failed.load(Ordering::Relaxed),
     })
 }
 
@@ -100,7 +129,7 @@ fn window(shared: &Shared) -> Value {
     json!({
         "events": epoch.feed.window(),
         "eventsMax": shared.ring.events,
-        "bytes": shared.commands.stats.window_bytes.load(std::sync::atomic::Ordering::Relaxed),
+        "bytes": shared.commands.stats.window_bytes.load(Ordering::Relaxed),
         "bytesMax": epoch.feed.window_bytes_max(),
         // null: the window is empty.
         "oldestRevision": oldest.map(|(revision, _)| revision.get()),
@@ -126,11 +155,14 @@ fn shards(shared: &Shared) -> Vec<Value> {
             "watchers": stats.watchers,
             "live": stats.live,
             "behind": stats.watchers.saturating_sub(stats.live),
-            "blocked": handle.tally.blocked.load(std::sync::atomic::Ordering::Relaxed),
+            "blocked": handle.tally.blocked.load(Ordering::Relaxed),
             "classes": stats.classes,
-            "revision": handle.tally.revision.load(std::sync::atomic::Ordering::Relaxed),
+            "revision": handle.tally.revision.load(Ordering::Relaxed),
             "lagEvents": events,
             "lagSeconds": std::time::Duration::from_nanos(ns).as_secs_f64(),
+            "eventsSent": stats.events_sent,
+            "bytesSent": stats.bytes_sent,
+            "cpuSeconds": seconds(handle.tally.cpu_ns.load(Ordering::Relaxed)),
             "lastTurnSecondsAgo": now.since(handle.tally.last_turn()).as_secs_f64(),
         })
     };
