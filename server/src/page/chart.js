@@ -30,9 +30,9 @@ function powerTicks(least, most) {
 }
 
 class Chart {
-  // `shown`: how a value is written at the axis; `isPower`: the axis is logarithmic.
-  constructor(place, { label, shown, isPower = false }) {
-    Object.assign(this, { place, label, shown, isPower, series: [] });
+  // `isPower`: the axis of values is logarithmic.
+  constructor(place, { label, isPower = false }) {
+    Object.assign(this, { place, label, isPower, series: [] });
     new ResizeObserver(() => this.draw()).observe(place);
   }
 
@@ -62,17 +62,18 @@ class Chart {
     const scale = this.isPower ? Math.log10 : (value) => value;
     const [low, high] = [scale(ticks[0]), scale(ticks.at(-1))];
     const bottom = height - EDGE.bottom;
-    const x = (age) => EDGE.left + (width - EDGE.left - EDGE.right) * (1 + age / KEPT_SECONDS);
+    // A minute at first, then all that is kept.
+    const span = Math.min(...this.series.flatMap(({ points }) => points.map(([age]) => age))) < -60 ? KEPT_SECONDS : 60;
+    const x = (age) => EDGE.left + (width - EDGE.left - EDGE.right) * (1 + age / span);
     const y = (value) => bottom - (bottom - EDGE.top) * ((scale(value) - low) / (high - low));
     for (const tick of ticks) {
       root.append(svg("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: y(tick), y2: y(tick) }));
-      root.append(svg("text", { class: "axis", x: EDGE.left - 6, y: y(tick) + 4, "text-anchor": "end" }, this.shown(tick)));
+      root.append(svg("text", { class: "axis", x: EDGE.left - 6, y: y(tick) + 4, "text-anchor": "end" }, tickText(tick)));
     }
-    const minutes = width < 300 ? [5, 0] : [5, 4, 3, 2, 1, 0];
-    for (const minute of minutes) {
-      const anchor = minute === 0 ? "end" : minute === 5 ? "start" : "middle";
-      const text = minute === 0 ? "now" : `−${minute} min`;
-      root.append(svg("text", { class: "axis", x: x(-60 * minute), y: height - 5, "text-anchor": anchor }, text));
+    const steps = span === 60 ? [45, 30, 15, 0] : [240, 180, 120, 60, 0];
+    for (const seconds of steps) {
+      const text = seconds === 0 ? "now" : span === 60 ? `−${seconds} s` : `−${seconds / 60} min`;
+      root.append(svg("text", { class: "axis", x: x(-seconds), y: height - 5, "text-anchor": seconds === 0 ? "end" : "middle" }, text));
     }
     for (const { line, points } of this.series) {
       for (const run of this.runs(points)) {
@@ -102,7 +103,7 @@ class Chart {
     const parts = this.series.map(({ name, points }) => {
       const values = points.map(([, value]) => value).filter(isNumber);
       if (values.length === 0) return `${name}: nothing yet`;
-      const [now, most] = [this.shown(values.at(-1)), this.shown(Math.max(...values))];
+      const [now, most] = [short(values.at(-1)), short(Math.max(...values))];
       return `${name}: last ${now}, highest ${most}`;
     });
     return `${this.label}, up to five minutes. ${parts.join("; ")}`;

@@ -182,7 +182,7 @@ function windowSection(status) {
   put("window-bytes-max", together(bytes(held.bytesMax)));
   put("window-events", whole(held.events), held.events);
   put("window-events-max", whole(held.eventsMax));
-  put("window-oldest", held.oldestRevision === null ? "none" : whole(held.oldestRevision), held.oldestRevision);
+  put("window-oldest", String(held.oldestRevision ?? "none"), held.oldestRevision);
   fillBar(by("window-bytes-bar"), [[held.bytes / held.bytesMax]]);
   fillBar(by("window-events-bar"), [[held.events / held.eventsMax]]);
   const near = status.watchers.slowest.filter((slow) => used(status, slow) > NEAR);
@@ -210,7 +210,7 @@ function source(status) {
   put("source-state", it.failed ? "failed" : it.ready ? "ready" : "loading");
   by("source-state").className = it.failed ? "alarm" : "";
   put("source-stale", it.staleSeconds === null ? "no proof yet" : together(duration(it.staleSeconds)), it.staleSeconds);
-  put("source-revision", whole(it.revision), it.revision);
+  put("source-revision", String(it.revision), it.revision);
   put("source-objects", whole(it.objects), it.objects);
   const reasons = Object.entries(it.unreadableByReason).map(([reason, objects]) => `${whole(objects)} ${reason}`);
   put("source-unreadable", reasons.length === 0 ? whole(it.unreadable) : reasons.join(", "), it.unreadable);
@@ -240,10 +240,9 @@ function errors(samples) {
 }
 
 function prepareSections() {
-  const rate = { shown: (value) => short(value) };
-  charts.deliveries = new Chart(by("deliveries-chart"), { label: "Deliveries a second", ...rate });
-  charts.events = new Chart(by("events-chart"), { label: "Events a second", ...rate });
-  charts.stages = new Chart(by("stages-chart"), { label: "99th percentile of each stage in milliseconds", isPower: true, shown: (value) => short(value) });
+  charts.deliveries = new Chart(by("deliveries-chart"), { label: "Deliveries a second" });
+  charts.events = new Chart(by("events-chart"), { label: "Events a second" });
+  charts.stages = new Chart(by("stages-chart"), { label: "99th percentile of each stage in milliseconds", isPower: true });
   fillLegend("stages-legend", STAGE_LINES);
   fillLegend("phases-legend", PHASES);
 }

@@ -20,6 +20,12 @@ function short(value) {
   return value.toFixed(size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 3);
 }
 
+// At an axis: 0.1, 25, 1,500, 250K.
+function tickText(value) {
+  const options = value >= 1e5 ? { notation: "compact" } : { maximumSignificantDigits: 3 };
+  return value.toLocaleString("en-US", options);
+}
+
 // A number and its unit, of a list from small to large: [name, size].
 function scaled(value, units) {
   if (!isNumber(value)) return [UNKNOWN, ""];

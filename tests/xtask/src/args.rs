@@ -28,6 +28,8 @@ pub(crate) enum Task {
     KubernetesTypes { newer: bool },
     /// The Helm chart judged; or the manifest made of it again.
     Helm { keep: bool },
+    /// The operators' page in a browser.
+    Page,
     /// Many rounds of each fault of etcd.
     Faults,
     /// The fuzz targets, or those named, for so many seconds each.
@@ -53,6 +55,7 @@ usage: cargo xtask COMMAND
   counts [--keep]                instructions of the engine's hot paths, under valgrind; keep: as those to compare with
   kubernetes-types [--newer]     the table of Kubernetes' API types from kubectl's releases; newer: is there a newer one?
   helm [--keep]                  the Helm chart with several values; keep: makes server/ops/kubernetes.yaml of it
+  page                           the operators' page in Chromium, and pictures of it in target/page
   fuzz [--seconds N] [--only T]  the fuzz targets under libFuzzer, N seconds each [10]
   faults                         etcd fails under watches, many rounds, on JSON and protobuf; see tests/tests/etcd_faults";
 
@@ -90,7 +93,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
         "fuzz" => &["--seconds", "--only"],
         "counts" | "helm" => &["--keep"],
         "kubernetes-types" => &["--newer"],
-        "test" | "etcd" | "promtool" | "etcd-suite" | "faults" | "list" | "help" | "--help" | "-h" => &[],
+        "test" | "etcd" | "promtool" | "etcd-suite" | "faults" | "page" | "list" | "help" | "--help"
+        | "-h" => &[],
         _ => return Err(format!("{command}: unknown command; see cargo xtask help")),
     };
     if let Some((name, _)) = options.iter().find(|(name, _)| !allowed.contains(&name.as_str())) {
@@ -139,6 +143,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
         "etcd-suite" => Ok(Task::EtcdSuite),
         "faults" => Ok(Task::Faults),
         "promtool" => Ok(Task::Promtool),
+        "page" => Ok(Task::Page),
         "list" => Ok(Task::List),
         _ => Ok(Task::Help),
     }
@@ -169,6 +174,7 @@ mod tests {
         assert_eq!(read("clients"), Ok(Task::Clients { only: vec![] }));
         assert_eq!(read("clients --only beside"), Ok(Task::Clients { only: vec!["beside".into()] }));
         assert_eq!((read("faults"), read("promtool")), (Ok(Task::Faults), Ok(Task::Promtool)));
+        assert_eq!(read("page"), Ok(Task::Page));
         assert_eq!(read("fuzz"), Ok(Task::Fuzz { seconds: 10, only: vec![] }));
         assert_eq!(
             read("fuzz --only head --seconds 600"),

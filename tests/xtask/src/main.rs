@@ -15,6 +15,7 @@ mod helm;
 mod kubectl_packages;
 mod kubernetes_types;
 mod packages;
+mod page;
 mod place;
 mod pool;
 mod promtool;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Task::EtcdSuite => run::ci(&steps::ETCD_SUITE.map(str::to_owned)),
         Task::KubernetesTypes { newer } => kubernetes_types::generate(newer),
         Task::Helm { keep } => helm::check(keep),
+        Task::Page => page::check(),
         Task::Faults => faults::run(),
         Task::Fuzz { seconds, only } => fuzz::run(seconds, &only),
         Task::List => {

@@ -21,6 +21,7 @@ const READY_WITHIN: Duration = Duration::from_secs(20);
 pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
+    admin: SocketAddr,
     /// After the server itself: it ends later.
     _etcd: Option<Etcd>,
 }
@@ -91,7 +92,7 @@ impl Server {
             .stdout(Stdio::null())
             .spawn()
             .map_err(|error| format!("{} does not start: {error}", program.display()))?;
-        let mut server = Self { child, address, _etcd: etcd };
+        let mut server = Self { child, address, admin, _etcd: etcd };
         server.await_ready()?;
         Ok(server)
     }
@@ -103,6 +104,11 @@ impl Server {
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Where operators ask it.
+    pub(crate) fn admin_url(&self) -> String {
+        format!("http://{}", self.admin)
     }
 
     fn await_ready(&mut self) -> Result<(), String> {

@@ -132,6 +132,12 @@ pub(crate) const STEPS: &[Step] = &[
         ..PLAIN
     },
     Step {
+        name: "page",
+        purpose: "the operators' page shows what it should in a browser, if there can be one",
+        arguments: &["xtask", "page"],
+        ..PLAIN
+    },
+    Step {
         name: "test",
         purpose: "unit, property, conformance, simulator, tidy and end-to-end tests",
         arguments: &["test", "--workspace", "--no-fail-fast"],
