@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use revcast_tests::client::Watch;
+use revcast_tests::client::{Client, Watch};
 use revcast_tests::server::{Scratch, Server, Store};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/o/configmaps";
@@ -106,6 +107,14 @@ fn the_slowest_is_seen() {
     assert_eq!(lag("revcast_watchers_blocked"), 1.0);
     let status = server.admin_client().get("/status").json();
     assert_eq!((&status["shards"][0]["behind"], &status["shards"][0]["blocked"]), (&json!(1), &json!(1)));
+    let [first] = &status["watchers"]["slowest"].as_array().unwrap()[..] else { panic!("{status}") };
+    assert_eq!((&first["resource"], &first["namespace"]), (&json!("configmaps"), &json!("o")));
+    assert_eq!((&first["phase"], &first["blocked"]), (&json!("catchingUp"), &json!(true)));
+    assert!(first["client"].as_str().unwrap().starts_with("127.0.0.1:"), "{first}");
+    assert!(
+        first["lagEvents"].as_u64().unwrap() >= 5 && first["lagSeconds"].as_f64().unwrap() >= 1.0,
+        "{first}"
+    );
     drop(slow);
 }
 
@@ -132,6 +141,10 @@ fn the_status_has_its_shape() {
         "window",
         "memory",
         "shards",
+        "totals",
+        "watchers",
+        "stages",
+        "errors",
     ];
     assert_eq!(names(&status), all);
     assert_eq!((&status["life"], &status["upstream"]), (&json!("serving"), &Value::Null));
@@ -161,7 +174,110 @@ fn the_status_has_its_shape() {
     assert_eq!(shards.len(), 2);
     assert_eq!(shards.iter().map(|shard| shard["watchers"].as_u64().unwrap()).sum::<u64>(), 1);
     assert!(shards.iter().all(|shard| shard["lastTurnSecondsAgo"].as_f64().unwrap() < 2.0), "{status}");
+    assert!(shards.iter().all(|shard| shard["cpuSeconds"].as_f64().unwrap() > 0.0), "{status}");
+    assert_eq!(names(&status["totals"]), ["eventsReceived", "messagesSerialized", "writes"]);
+    assert_eq!(
+        status["watchers"],
+        json!({
+            "byResource": [{
+                "resource": "configmaps", "initial": 0, "catchingUp": 0, "live": 1, "parked": 0, "draining": 0
+            }],
+            "slowest": [],
+        })
+    );
+    let stages = &status["stages"];
+    assert_eq!(names(stages), ["boundsSeconds", "ring", "firstWrite", "lastWrite", "turnDelay"]);
+    assert_eq!(
+        stages["ring"]["counts"].as_array().unwrap().len(),
+        1 + stages["boundsSeconds"].as_array().unwrap().len()
+    );
+    let errors = [
+        "requests",
+        "watchesEnded",
+        "connectionsRefused",
+        "http2StreamsFailed",
+        "upstream",
+        "source",
+        "panics",
+        "logLinesDropped",
+        "auditLinesDropped",
+    ];
+    assert_eq!(names(&status["errors"]), errors);
     assert_eq!(server.admin_client().request("POST", "/status", &[], b"").status, 404);
+}
+
+#[test]
+fn the_page_needs_no_right_and_its_data_do() {
+    let scratch = Scratch::new("page");
+    let folder = PathBuf::from(scratch.path());
+    let (tokens, rules) = (folder.join("tokens.csv"), folder.join("rules.toml"));
+    std::fs::write(&tokens, "one,operator,1\ntwo,stranger,2\n").unwrap();
+    let rule = "[[rule]]\nusers = [\"operator\"]\nverbs = [\"get\"]\npaths = [\"/status\"]\n";
+    std::fs::write(&rules, rule).unwrap();
+    let server = Server::start(&[
+        "--shards",
+        "2",
+        "--token-auth-file",
+        tokens.to_str().unwrap(),
+        "--authorization-rules",
+        rules.to_str().unwrap(),
+    ]);
+    let nobody = Client::new(&server.admin);
+    let page = nobody.get("/");
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
+    assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(page.header("referrer-policy"), Some("no-referrer"));
+    assert_eq!(page.header("cache-control"), Some("no-cache, private"));
+    let etag = page.header("etag").unwrap();
+    assert_eq!(nobody.request("GET", "/", &[("If-None-Match", etag)], b"").status, 304);
+    let head = nobody.request("HEAD", "/", &[], b"");
+    assert_eq!((head.status, head.header("etag"), head.text().len()), (200, Some(etag), 0));
+    assert_eq!(nobody.request("POST", "/", &[], b"").status, 401);
+    let posted = nobody.request("POST", "/", &[("Authorization", "Bearer two")], b"");
+    assert_eq!(posted.status, 403, "what is no read is as before");
+
+    for path in ["/status", "/status?watch=1", "/status?watch=1&token=one", "/metrics"] {
+        assert_eq!(nobody.get(path).status, 401, "{path}");
+        let stranger = nobody.request("GET", path, &[("Authorization", "Bearer two")], b"");
+        assert_eq!(stranger.status, 403, "{path}");
+    }
+    let operator = nobody.bearing("one");
+    let mut streams: Vec<Watch> = (0..8).map(|_| operator.watch("/status?watch=1").unwrap()).collect();
+    let ninth = operator.get("/status?watch=1");
+    assert_eq!((ninth.status, ninth.header("retry-after")), (429, Some("1")), "{}", ninth.text());
+    let line = |stream: &mut Watch| -> Value {
+        serde_json::from_str(&stream.next_line().unwrap().unwrap()).unwrap()
+    };
+    let uptime = |document: &Value| document["uptimeSeconds"].as_f64().unwrap();
+    let mut first = streams.remove(0);
+    let (one, two) = (line(&mut first), line(&mut first));
+    assert!((0.9..2.0).contains(&(uptime(&two) - uptime(&one))), "{one} {two}");
+    drop(streams);
+    until("room for another stream", || operator.watch("/status?watch=1").ok());
+
+    // What allowed it is taken away.
+    std::fs::write(&rules, rule.replace("operator", "somebody")).unwrap();
+    server.signal(Signal::HUP);
+    let ends = Instant::now() + Duration::from_secs(10);
+    while first.next_line().unwrap().is_some() {
+        assert!(Instant::now() < ends, "the stream goes on without its right");
+    }
+    assert_eq!(operator.get("/status").status, 403);
+}
+
+#[test]
+fn a_stream_of_the_status_delays_no_end() {
+    let mut server = Server::start(&[]);
+    let mut stream = server.admin_client().watch("/status?watch=1").unwrap();
+    assert!(stream.next_line().unwrap().is_some());
+    let began = Instant::now();
+    server.signal(Signal::INT);
+    while stream.next_line().unwrap().is_some() {}
+    assert_eq!(server.await_end(Duration::from_secs(10)), 0);
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
 /// The lines of an audit log so far.
