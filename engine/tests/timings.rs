@@ -172,7 +172,7 @@ fn watches_are_counted_in_steps() {
         let mut census = Census::default();
         let steps = 1 + std::iter::repeat_with(|| shard.count(&mut census, looks))
             .position(|is_over| is_over)
-            .unwrap();
+            .expect("it ends");
         (census, steps)
     };
     let (census, _) = count(&world.shard, 8);

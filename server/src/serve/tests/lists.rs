@@ -263,7 +263,10 @@ fn a_read_is_answered_from_the_catalog_that_it_was_authorized_with() {
         let left = Left(Cell::new(usize::MAX));
         match run(world.app.handle(&world.host, head, admitted, "{}".into(), &left)) {
             Reply::FullBody(whole) => whole.code,
-            other => panic!("{other:?}"),
+            other @ (Reply::StreamingBody(_)
+            | Reply::PeriodicBody(_)
+            | Reply::Refused(..)
+            | Reply::Watch(_)) => panic!("{other:?}"),
         }
     };
     assert_eq!(code(&get, &read), 200);
