@@ -13,21 +13,17 @@
 //! | another cluster, revisions that went back, a history or a state that differs from what was served | nothing is served until it is reloaded; a new epoch: every watch gets 410 |
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use etcd_client::{Client, WatchOptions};
-use revcast_engine::Feed;
-use revcast_engine::change::{Batch, Change};
 use revcast_engine::revision::Revision;
-use revcast_engine::tick::Tick;
 use tokio::time::{interval, sleep, timeout};
 
 use super::assembler::{Break, Coverage, Proof, RevisionAssembler};
 use super::backoff::Backoff;
-use super::compare::{self, Compared};
 use super::context::{ClusterState, EtcdContext};
+use super::followed::Followed;
 use super::link::{Purpose, explain};
 use super::options::WatchWish;
 use super::read_index::head;
@@ -37,11 +33,8 @@ use super::write::number_of;
 use super::{load, stream, version};
 use crate::log;
 use crate::source::epoch::Epoch;
-use crate::source::feeder::{BACKLOG_POLL, Feeder};
 use crate::source::{Fault, SourceError};
 
-/// Events that become visible together at most.
-const PUBLISH_EVENTS: usize = 512;
 /// Interval of the checks of a watch: requests for progress, as kube-apiserver sends them, and whether it lags.
 const LOOK: Duration = Duration::from_millis(100);
 /// How far a watch's progress may lag behind the cluster's revision, in time, before the watch is restarted.
@@ -55,21 +48,6 @@ const REPLAY_WITHIN: Duration = Duration::from_secs(3);
 const VERIFY_WITHIN: Duration = Duration::from_secs(5);
 /// A watch that lasted this long was good: the next attempt is immediate.
 const GOOD: Duration = Duration::from_secs(5);
-
-/// The state that is kept from one watch to the next.
-struct State {
-    feeder: Feeder,
-    feed: Feed,
-    cluster: u64,
-    /// The last changes: what etcd must still report after a failure.
-    recent: Recent,
-    /// Whether the state was loaded in this attempt, in one response: then there is nothing to compare yet.
-    is_fresh: bool,
-    /// How many objects the next revision must change or delete for etcd's state to be the served one.
-    owed: Option<usize>,
-    /// The revision after which one did not come, if the last watch failed there.
-    missing: Option<Revision>,
-}
 
 /// Keeps the engine fed as long as the thread lives.
 pub(super) async fn follow(context: Rc<EtcdContext>) {
@@ -99,7 +77,7 @@ pub(super) async fn follow(context: Rc<EtcdContext>) {
 
 struct Follower {
     context: Rc<EtcdContext>,
-    state: Option<State>,
+    state: Option<Followed>,
     /// The newest revision of all histories that were given up.
     abandoned: Revision,
     /// How often the revisions of one cluster went back.
@@ -278,7 +256,7 @@ impl Follower {
             began.elapsed(),
             loaded.census.text()
         ));
-        self.state = Some(State {
+        self.state = Some(Followed {
             feeder: self.context.feeder(loaded.publisher),
             feed: loaded.feed,
             cluster: loaded.cluster,
@@ -310,7 +288,7 @@ impl Follower {
             ));
             return self.load().await;
         }
-        show(&self.context, state);
+        state.show(&self.context);
         match load::difference(&self.context, state.feeder.revision(), &state.feed, state.cluster).await {
             Ok(batch) => {
                 log::warn(&format!(
@@ -318,10 +296,10 @@ impl Follower {
                     batch.revision,
                     batch.changes.len()
                 ));
-                take(&self.context, state, &batch).await?;
+                state.take(&self.context, &batch).await?;
                 // It will not be reported again either.
                 state.recent = Recent::default();
-                show(&self.context, state);
+                state.show(&self.context);
                 Ok(())
             }
             Err(error) if error.fault == Fault::Broken => {
@@ -393,7 +371,7 @@ impl Follower {
             Some(replay) => assembler = assembler.with_replay(replay),
             // The stream is open, so what is compared now is from the etcd that it follows.
             None => {
-                if let Err(stop) = prove_state(&context, state, coverage).await {
+                if let Err(stop) = state.prove(&context, coverage).await {
                     return stop;
                 }
             }
@@ -419,7 +397,7 @@ impl Follower {
                         advanced = Instant::now();
                     }
                     let arrived = context.clock.now();
-                    if let Err(stop) = publish(&context, state, proof, arrived).await {
+                    if let Err(stop) = state.publish(&context, proof, arrived).await {
                         return stop;
                     }
                     match passed {
@@ -452,7 +430,7 @@ impl Follower {
                     }
                 }
                 () = context.wanted.notified() => {
-                    forget(&context, state);
+                    state.forget(&context);
                     if context.behind_since().is_some() && coverage == (Coverage::Prefix { progress_on_request: true }) {
                         context.commands.stats.remote.progress_requests.fetch_add(1, Ordering::Relaxed);
                         if ask.request_progress().await.is_err() {
@@ -466,7 +444,7 @@ impl Follower {
                     }
                     // Memory may have become scarce since.
                     if state.feeder.trim() {
-                        show(&context, state);
+                        state.show(&context);
                     }
                     if !assembler.is_created() && began.elapsed() > CREATE_WITHIN {
                         return Stop::Lags;
@@ -501,132 +479,5 @@ impl Follower {
         self.warned = Some(Instant::now());
         let then = if self.state.is_some() { "resuming from the last revision" } else { "loading its state" };
         log::warn(&format!("following etcd was interrupted, {then}: {stop}"));
-    }
-}
-
-/// Makes visible what was taken.
-fn show(context: &EtcdContext, state: &mut State) {
-    state.feeder.show();
-    context.reached(state.feeder.revision());
-}
-
-/// Compares all keys with what is served, unless that was just loaded.
-async fn prove_state(context: &EtcdContext, state: &mut State, coverage: Coverage) -> Result<(), Stop> {
-    if std::mem::take(&mut state.is_fresh) {
-        return Ok(());
-    }
-    show(context, state);
-    match compare::compare(context, &state.feed.snapshot(), state.cluster).await? {
-        Compared::Same => Ok(()),
-        Compared::SameIfNextChanges(objects) if coverage == Coverage::All => {
-            state.owed = Some(objects);
-            Ok(())
-        }
-        // That revision may not be reported at all: of keys below the prefix old etcds leave out deletes (#19179).
-        Compared::SameIfNextChanges(objects) => Err(Stop::Untold(format!("{objects} objects may be lost"))),
-        Compared::Differs(difference) => Err(Stop::Differs(difference)),
-        Compared::Untold(why) => Err(Stop::Untold(why)),
-    }
-}
-
-/// Takes one revision, after the objects of resources that it defines are loaded.
-async fn take(context: &EtcdContext, state: &mut State, batch: &Batch) -> Result<(), SourceError> {
-    context.definitions.follow(&batch.changes);
-    load::load_added(context, &mut state.feeder, state.cluster, batch.revision).await?;
-    state.feeder.take(batch, load::wall_seconds());
-    if context.definitions.is_ahead() {
-        show(context, state);
-        let shards = Arc::clone(&context.shards);
-        context.definitions.serve_soon(move || shards.wake_all());
-    }
-    Ok(())
-}
-
-/// Publishes what the assembler returned.
-async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived: Tick) -> Result<(), Stop> {
-    let remote = &context.commands.stats.remote;
-    remote.repeated.fetch_add(proof.repeated, Ordering::Relaxed);
-    let mut unseen = 0;
-    state.feeder.set_arrival(arrived);
-    let any = !proof.batches.is_empty();
-    for raw in proof.batches {
-        if let Some(owed) = state.owed.take() {
-            let is_served = |key: &_| state.feeder.get(key).is_some();
-            let keys = raw.events.iter().filter_map(|event| context.layout.to_key(&event.key));
-            let changed = keys.filter(|key| is_served(key)).count();
-            if changed != owed {
-                let what =
-                    format!("{owed} objects are not there, and revision {} changed {changed}", raw.revision);
-                return Err(Stop::Differs(what));
-            }
-        }
-        let mut changes = Vec::with_capacity(raw.events.len());
-        let mut told = Vec::with_capacity(raw.events.len());
-        for event in raw.events {
-            let Some(key) = context.layout.to_key(&event.key) else {
-                remote.foreign.fetch_add(1, Ordering::Relaxed);
-                if context.layout.is_of_apiserver(&event.key) {
-                    remote.is_cluster.store(true, Ordering::Release);
-                }
-                if event.key.starts_with(context.layout.prefix().as_bytes()) {
-                    told.push((event.key, event.value));
-                }
-                continue;
-            };
-            let ours = state.feeder.get(&key).map(|object| object.revision());
-            let missed = match event.before {
-                Some(before) => ours != Some(before),
-                // A key that was just created did not exist before, so its delete was missed.
-                None => event.version == 1 && ours.is_some(),
-            };
-            if missed {
-                let after = state.feeder.revision();
-                return Err(Stop::Broke(Break::Missing { after, found: raw.revision }));
-            }
-            told.push((event.key, event.value.clone()));
-            changes.push(Change { key, value: event.value });
-        }
-        let batch = Batch { revision: raw.revision, changes };
-        if state.feeder.must_wait(&batch) {
-            context.commands.stats.backlogged.fetch_add(1, Ordering::Relaxed);
-            show(context, state);
-            while state.feeder.must_wait(&batch) {
-                sleep(BACKLOG_POLL).await;
-            }
-        }
-        unseen += batch.changes.len();
-        match take(context, state, &batch).await {
-            Ok(()) => {}
-            Err(error) if error.fault == Fault::Broken => {
-                return Err(Stop::Untold(format!("the objects of a new resource cannot be read ({error})")));
-            }
-            Err(error) => return Err(Stop::Failed(error)),
-        }
-        state.recent.push(raw.revision, told);
-        if unseen >= PUBLISH_EVENTS {
-            unseen = 0;
-            show(context, state);
-            tokio::task::yield_now().await;
-        }
-    }
-    if let Some(progress) = proof.progress {
-        state.missing = None;
-        state.feeder.take_progress(progress);
-        show(context, state);
-        if any {
-            state.feeder.observe_arrived();
-        }
-    }
-    Ok(())
-}
-
-/// Compacts the engine's history after etcd compacted it at an operator's request.
-fn forget(context: &EtcdContext, state: &mut State) {
-    let forgets = std::mem::take(&mut *context.forgets.borrow_mut());
-    for (upto, done) in forgets {
-        state.feeder.compact(upto);
-        show(context, state);
-        // The caller of the request may have given up.
-        let _ = done.send(());
     }
 }

@@ -14,6 +14,7 @@ mod compare;
 mod context;
 mod definitions;
 mod follow;
+mod followed;
 mod layout;
 mod lease;
 mod link;
