@@ -3,7 +3,7 @@
 use super::Config;
 use super::row::{Row, Set, Shown, Standard};
 use crate::setting::{ConfigError, Wrong};
-use crate::source::etcd::{Override, WatchWish};
+use crate::source::etcd::{Override, WarmStart, WatchWish};
 
 pub(super) const SERVERS_OVERRIDES: Row = Row {
     name: "etcd-servers-overrides",
@@ -19,6 +19,19 @@ pub(super) const SERVERS_OVERRIDES: Row = Row {
         let all: Vec<String> = config.etcd.overrides.iter().map(ToString::to_string).collect();
         if all.is_empty() { Shown::Unset } else { Shown::Text(all.join(",")) }
     },
+};
+
+pub(super) const WARM_START: Row = Row {
+    name: "warm-start",
+    value: "WHAT",
+    help: "replay etcd's history at a start: full or off",
+    standard: Standard::Text("full"),
+    in_file: true,
+    set: Set::One(|config, text| {
+        config.etcd.warm_start = warm_start(text)?;
+        Ok(())
+    }),
+    show: |config| Shown::Text(show_warm_start(config.etcd.warm_start).to_owned()),
 };
 
 /// `http://a:2379,http://b:2379`
@@ -111,6 +124,22 @@ pub(super) const fn show_watch(watch_request: WatchWish) -> &'static str {
         WatchWish::Auto => "auto",
         WatchWish::All => "all",
         WatchWish::Prefix => "prefix",
+    }
+}
+
+/// `full` or `off`.
+fn warm_start(text: &str) -> Result<WarmStart, Wrong> {
+    match text {
+        "full" => Ok(WarmStart::Full),
+        "off" => Ok(WarmStart::Off),
+        _ => Err(Wrong::new("not a kind of start", "give full or off")),
+    }
+}
+
+const fn show_warm_start(warm_start: WarmStart) -> &'static str {
+    match warm_start {
+        WarmStart::Full => "full",
+        WarmStart::Off => "off",
     }
 }
 
@@ -253,5 +282,9 @@ mod tests {
         assert!(cluster("12g").is_err() && cluster("").is_err());
         assert_eq!(watch("all").unwrap(), WatchWish::All);
         assert!(watch("some").is_err());
+        for text in ["full", "off"] {
+            assert_eq!(show_warm_start(warm_start(text).unwrap()), text);
+        }
+        assert!(["", "Full", "fast", "true"].iter().all(|bad| warm_start(bad).is_err()));
     }
 }

@@ -28,7 +28,7 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 76] = [
+pub(crate) static ROWS: [Row; 77] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -524,6 +524,7 @@ pub(crate) static ROWS: [Row; 76] = [
         show: |config| Shown::Text(etcd::show_watch(config.etcd.watch).to_owned()),
     },
     etcd::SERVERS_OVERRIDES,
+    etcd::WARM_START,
     Row {
         name: "etcd-stale-limit",
         value: "TIME",

@@ -241,6 +241,12 @@ impl App {
         &self.catalogs
     }
 
+    /// How far the start of the source is, if it is under way.
+    #[must_use]
+    pub fn start_progress(&self) -> Option<String> {
+        self.freshness.as_ref().and_then(|of| of.commands.stats.remote.progress.text())
+    }
+
     /// Whether the source's state is fresh; `None`: the source is this process.
     #[must_use]
     pub fn is_fresh(&self) -> Option<bool> {

@@ -75,7 +75,11 @@ pub(super) fn handle(app: &App, check: Check, sub: Option<&str>, query: &Query) 
             format!("[+]{part} ok\n")
         } else {
             failed = failed.max(Some(code(part)));
-            let why = app.stalls().describe().filter(|_| part == SHARDS);
+            let why = match part {
+                SHARDS => app.stalls().describe(),
+                ETCD => app.start_progress(),
+                _ => None,
+            };
             format!("[-]{part} failed: {}\n", why.as_deref().unwrap_or("reason withheld"))
         };
         lines.push_str(&line);

@@ -41,7 +41,7 @@ fn a_large_state_is_loaded_in_pages_and_read_from_memory() {
     binary();
     let transactions = handled(&etcd, "Txn");
     let began = Instant::now();
-    let server = Server::start_unready(&["--etcd-endpoints", &etcd.endpoint()]);
+    let server = Server::start_unready(&["--etcd-endpoints", &etcd.endpoint(), "--warm-start", "off"]);
     server.await_ready(Duration::from_secs(60));
     let ready = began.elapsed();
     // Its pages may be of more than one etcd: the keys are compared once, and the values of some of them.
@@ -113,7 +113,7 @@ fn large_objects_after_small_ones_are_loaded_in_small_pages() {
     }
     binary();
     let began = Instant::now();
-    let server = Server::start_unready(&["--etcd-endpoints", &etcd.endpoint()]);
+    let server = Server::start_unready(&["--etcd-endpoints", &etcd.endpoint(), "--warm-start", "off"]);
     server.await_ready(Duration::from_secs(60));
     let (ready, peak) = (began.elapsed(), peak_kb(server.pid()) >> 10);
     let pages = handled(&etcd, "Range");

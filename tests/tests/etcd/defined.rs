@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::{Options, Release, eventually, pair, short};
 
-const FOLDER: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";
-const GADGETS: &str = "/apis/example.com/v1/namespaces/default/gadgets";
+pub(super) const FOLDER: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";
+pub(super) const GADGETS: &str = "/apis/example.com/v1/namespaces/default/gadgets";
 
 /// A definition as kube-apiserver stores it: in the form of v1beta1.
-fn definition(versions: &[&str]) -> Value {
+pub(super) fn definition(versions: &[&str]) -> Value {
     let names = json!({ "plural": "gadgets", "singular": "gadget", "shortNames": ["gd"], "kind": "Gadget",
         "listKind": "GadgetList" });
     let version = |name: &&str| json!({ "name": name, "served": true, "storage": *name == versions[0] });
@@ -34,14 +34,14 @@ fn definition(versions: &[&str]) -> Value {
     })
 }
 
-fn gadget(name: &str, color: &str) -> String {
+pub(super) fn gadget(name: &str, color: &str) -> String {
     let text = json!({ "apiVersion": "example.com/v1", "kind": "Gadget",
         "metadata": { "name": name, "namespace": "default", "creationTimestamp": "2026-11-23T05:47:26Z" },
         "spec": { "color": color } });
     format!("{text}\n")
 }
 
-fn key(name: &str) -> String {
+pub(super) fn key(name: &str) -> String {
     format!("/registry/example.com/gadgets/default/{name}")
 }
 

@@ -11,6 +11,7 @@ mod keys;
 mod limits;
 mod restored;
 mod stored;
+mod warm;
 
 use std::time::{Duration, Instant};
 

@@ -211,9 +211,9 @@ fn options() -> Options {
     Options { progress_interval: Some(Duration::from_secs(1)), ..Options::default() }
 }
 
-fn is_noticed(release: Release, keys: &str, case: &Case) {
+fn is_noticed(release: Release, keys: &str, start: &str, case: &Case) {
     static RUNS: AtomicU64 = AtomicU64::new(0);
-    let what = format!("etcd {}, --etcd-watch {keys}: {}", release.text(), case.name);
+    let what = format!("etcd {}, --etcd-watch {keys}, --warm-start {start}: {}", release.text(), case.name);
     // Tests run in parallel.
     let scratch = Scratch::new(&format!("restored-{}", RUNS.fetch_add(1, Ordering::Relaxed)));
     let snapshot = std::path::Path::new(scratch.path()).join("snapshot.db");
@@ -224,7 +224,7 @@ fn is_noticed(release: Release, keys: &str, case: &Case) {
     write(&control, case.lost);
     let proxy = Proxy::start(&etcd.address());
     let endpoint = format!("http://{}", proxy.address());
-    let server = Server::start(&["--etcd-endpoints", &endpoint, "--etcd-watch", keys]);
+    let server = Server::start(&["--etcd-endpoints", &endpoint, "--etcd-watch", keys, "--warm-start", start]);
     write(&control, case.lost_live);
     eventually("the server has it all", || served(&server) == Some(state(&control)));
     let list = server.client().get(CONFIG_MAPS).json();
@@ -270,10 +270,15 @@ fn is_noticed(release: Release, keys: &str, case: &Case) {
     assert!(server.metric("revcast_source_epoch") > 1, "{what}");
 }
 
-/// All cases, each with both releases; which keys are watched alternates.
+/// All cases, each with both releases; which keys are watched alternates. With these releases only a watch of all keys can start
+/// with history: then it is known what must be repeated.
 fn all(release: Release, keys: [&str; 2]) {
     for (number, case) in CASES.iter().enumerate() {
-        is_noticed(release, keys[number % 2], case);
+        let keys = keys[number % 2];
+        is_noticed(release, keys, "off", case);
+        if keys == "all" {
+            is_noticed(release, keys, "full", case);
+        }
     }
 }
 
@@ -291,8 +296,8 @@ fn a_restore_that_was_overtaken_is_noticed_on_3_5() {
 /// any more.
 #[test]
 fn a_restore_is_noticed_though_history_is_forgotten_meanwhile() {
-    is_noticed(Release::V3_4, "all", &COMPARED_IN_PAGES);
-    is_noticed(Release::V3_5, "prefix", &COMPARED_IN_PAGES);
+    is_noticed(Release::V3_4, "all", "off", &COMPARED_IN_PAGES);
+    is_noticed(Release::V3_5, "prefix", "off", &COMPARED_IN_PAGES);
 }
 
 /// The opposite: a restore that only seems to be one is continued.

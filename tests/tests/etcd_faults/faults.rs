@@ -76,7 +76,7 @@ pub(crate) fn leader_lost(release: Release) {
 
 /// All history up to the newest revision is compacted every second.
 pub(crate) fn compacted(release: Release) {
-    let setup = Setup { compacts: true, watch: keys_of(release), ..Setup::one(release) };
+    let setup = Setup { compacts: Some(0), watch: keys_of(release), ..Setup::one(release) };
     let mut run = Run::start("compacted", setup);
     for _ in 0..rounds() {
         run.go_on(SECOND * 5);
@@ -86,7 +86,7 @@ pub(crate) fn compacted(release: Release) {
 
 /// An older state comes back, under the same cluster id: only the revisions show it.
 pub(crate) fn restored(release: Release) {
-    let mut run = Run::start("restored", Setup { compacts: true, ..Setup::one(release) });
+    let mut run = Run::start("restored", Setup { compacts: Some(0), ..Setup::one(release) });
     for round in 0..rounds() {
         let snapshot = run.cluster.folder().join(format!("snapshot-{round}"));
         let kept = run.at_rest(|run, newest| {
@@ -150,7 +150,7 @@ pub(crate) fn restored_after_a_load(release: Release) {
 
 /// Another store in its place.
 pub(crate) fn swapped(release: Release) {
-    let mut run = Run::start("swapped", Setup { compacts: true, ..Setup::one(release) });
+    let mut run = Run::start("swapped", Setup { compacts: Some(0), ..Setup::one(release) });
     for _ in 0..rounds() {
         // The new history begins far behind.
         run.go_on(SECOND + calm_time());
@@ -226,11 +226,34 @@ pub(crate) fn cut_off_for_too_long(release: Release) {
 
 /// The server itself is killed, and comes back.
 pub(crate) fn server_killed(release: Release) {
-    let mut run = Run::start("server_killed", Setup { compacts: true, ..Setup::one(release) });
+    let mut run = Run::start("server_killed", Setup { compacts: Some(0), ..Setup::one(release) });
     for _ in 0..rounds() {
         run.go_on(calm_time());
         run.restart_server(SECOND);
         run.back(Instant::now());
     }
     run.finish(Promise::Breaks);
+}
+
+/// The same, and etcd keeps its history: every watcher resumes where it was.
+pub(crate) fn server_killed_with_history(release: Release) {
+    let mut run = Run::start("server_killed_with_history", Setup::one(release));
+    for _ in 0..rounds() {
+        run.go_on(calm_time());
+        run.restart_server(SECOND);
+        run.back(Instant::now());
+    }
+    run.finish(Promise::Resumes);
+}
+
+/// The same, and etcd keeps the history of a few seconds: what is replayed is compacted meanwhile.
+pub(crate) fn server_killed_with_little_history(release: Release) {
+    let setup = Setup { compacts: Some(1_500), ..Setup::one(release) };
+    let mut run = Run::start("server_killed_with_little_history", setup);
+    for _ in 0..rounds() {
+        run.go_on(SECOND * 8 + calm_time());
+        run.restart_server(SECOND);
+        run.back(Instant::now());
+    }
+    run.finish(Promise::Resumes);
 }

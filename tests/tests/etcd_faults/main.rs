@@ -36,4 +36,6 @@ on_each_etcd! {
     cut_off_for_a_while,
     cut_off_for_too_long,
     server_killed,
+    server_killed_with_history,
+    server_killed_with_little_history,
 }

@@ -42,6 +42,8 @@ pub(crate) enum Promise {
     Expires(u64),
     /// Streams break, and a watcher that comes back too late gets 410.
     Breaks,
+    /// Streams break, and every watcher resumes: none gets 410.
+    Resumes,
 }
 
 /// The setup of a run.
@@ -56,14 +58,14 @@ pub(crate) struct Setup {
     pub(crate) login: Option<&'static str>,
     /// `--etcd-watch`
     pub(crate) watch: &'static str,
-    /// All history up to the newest revision is compacted every second of the run.
-    pub(crate) compacts: bool,
+    /// History is compacted every second of the run, except for the newest so many revisions.
+    pub(crate) compacts: Option<u64>,
 }
 
 impl Setup {
     pub(crate) fn one(release: Release) -> Self {
         let options = Options::default();
-        Self { release, members: 1, options, proxied: false, login: None, watch: "auto", compacts: false }
+        Self { release, members: 1, options, proxied: false, login: None, watch: "auto", compacts: None }
     }
 }
 
@@ -74,9 +76,10 @@ pub(crate) struct Run {
     began: Instant,
     workload: Arc<Workload>,
     login: bool,
-    compacts: bool,
-    /// How often history was compacted.
+    compacts: Option<u64>,
+    /// How often history was compacted, and up to which revision.
     compactions: u64,
+    compacted: u64,
     watchers: Option<Watchers>,
     writer: Writer,
     reader: Reader,
@@ -171,6 +174,7 @@ impl Run {
             login,
             compacts,
             compactions: 0,
+            compacted: 0,
             watchers: Some(watchers),
             writer,
             reader,
@@ -212,7 +216,7 @@ impl Run {
         let end = Instant::now() + time;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            if !self.compacts || left < SECOND {
+            if self.compacts.is_none() || left < SECOND {
                 std::thread::sleep(left);
                 return;
             }
@@ -221,15 +225,20 @@ impl Run {
         }
     }
 
-    /// Compacts all of etcd's history up to the newest revision.
+    /// Compacts etcd's history, as far as this run compacts it: by default all up to the newest revision.
     pub(crate) fn compact(&mut self) {
         let mut gateway = self.gateway();
         let newest = gateway.revision().expect("etcd answers");
+        let upto = newest.saturating_sub(self.compacts.unwrap_or(0));
+        // What is compacted already is refused.
+        if upto <= self.compacted {
+            return;
+        }
         // But the log must not lose it.
         self.recorded(newest);
-        self.recorder.as_ref().expect("there is a log").forgets(newest);
-        gateway.compact(newest).expect("etcd compacts");
-        self.compactions += 1;
+        self.recorder.as_ref().expect("there is a log").forgets(upto);
+        gateway.compact(upto).expect("etcd compacts");
+        (self.compacted, self.compactions) = (upto, self.compactions + 1);
     }
 
     /// Waits until every watcher has all current writes.
@@ -287,6 +296,7 @@ impl Run {
         // From here on writers find no etcd.
         self.logs.push(self.recorder.take().expect("a log").into_log());
         renew(&mut self.cluster);
+        self.compacted = 0;
         self.recorder = Some(Recorder::start(self.gateway(), records));
         gone
     }
@@ -314,11 +324,20 @@ impl Run {
         }
     }
 
-    /// Ends the server at once, and starts it again at the same address.
+    /// Ends the server at once, and starts it again at the same address. History is compacted while it starts, too.
     pub(crate) fn restart_server(&mut self, away: Duration) {
         self.server.take().expect("it runs").kill();
-        std::thread::sleep(away);
-        self.server = Some(serve(&self.arguments));
+        self.go_on(away);
+        let server = Server::start_unready(&self.arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let began = Instant::now();
+        while server.client().get("/readyz").status != 200 {
+            assert!(began.elapsed() < READY_WITHIN, "it does not become ready\n{}", self.replay());
+            if self.compacts.is_some() {
+                self.compact();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        self.server = Some(server);
     }
 
     /// Writes that a server acknowledged so far.
@@ -374,7 +393,7 @@ impl Run {
         assert!(violations.is_empty() && problems.is_empty(), "{}\n{problems}\n{replay}", shown(&violations));
         notices_a_lie(&self.logs, &told);
         keeps(promise, &told, &replay);
-        assert!(!self.compacts || self.compactions > 0, "history was never forgotten");
+        assert!(self.compacts.is_none() || self.compactions > 0, "history was never forgotten");
         let counts =
             told.iter().fold(Default::default(), |all: revcast_tests::workload::watchers::Counts, one| {
                 all.plus(one.counts)
@@ -505,10 +524,11 @@ fn keeps(promise: Promise, told: &[Told], replay: &str) {
             Promise::Expires(times) => {
                 assert_eq!((counts.expired, counts.lost), (times, 0), "watcher {name}: {counts:?}\n{replay}");
             }
+            Promise::Resumes => assert_eq!(counts.expired, 0, "watcher {name}: {counts:?}\n{replay}"),
             Promise::Breaks => {}
         }
     }
-    if promise == Promise::Breaks {
+    if matches!(promise, Promise::Breaks | Promise::Resumes) {
         let lost: u64 = told.iter().map(|one| one.counts.lost).sum();
         assert!(lost > 0, "no stream broke\n{replay}");
     }

@@ -34,6 +34,13 @@ pub(super) enum Coverage {
     },
 }
 
+impl Coverage {
+    /// Whether it shows how far the watch is soon, whatever is written.
+    pub(super) const fn shows_progress(self) -> bool {
+        matches!(self, Self::All | Self::Prefix { progress_on_request: true })
+    }
+}
+
 /// One event of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RawEvent {

@@ -19,7 +19,7 @@ use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 
 use super::context::EtcdContext;
-use super::link::Miss;
+use super::link::{Miss, is_compacted};
 use super::load::{Listing, pages};
 use super::pager::PAGE_BYTES_MAX;
 use super::write::{decode, number_of};
@@ -64,10 +64,6 @@ pub(super) async fn compare(
         }
     }
     Ok(Compared::Untold(format!("its history is compacted beyond revision {}", last.next())))
-}
-
-fn is_compacted(error: &SourceError) -> bool {
-    error.fault == Fault::Broken && error.detail.contains("compacted")
 }
 
 /// Compares with the state at a revision, which is the snapshot's or the next one. Objects that are missing at the next one are

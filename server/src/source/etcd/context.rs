@@ -18,6 +18,7 @@ use super::layout::Layout;
 use super::lease::Leases;
 use super::link::{Calls, Links};
 use super::options::EtcdOptions;
+use super::progress::Progress;
 use crate::clock::Clock;
 use crate::source::command_queue::{CommandQueue, Shards};
 use crate::source::driver::Reply;
@@ -61,6 +62,7 @@ pub(super) struct EtcdContext {
     pub(super) links: Rc<Links>,
     pub(super) calls: Calls,
     pub(super) leases: Leases,
+    pub(super) progress: Progress,
     wanted_cluster: Option<u64>,
     known: Cell<Option<ClusterState>>,
     /// Whether a watch continues what is served, as far as its stream proves; and how many did.
@@ -99,6 +101,7 @@ impl EtcdContext {
             engine,
             epochs,
             calls: Calls::new(Rc::clone(&links), Arc::clone(&commands)),
+            progress: Progress::new(Arc::clone(&commands)),
             commands,
             shards,
             clock,

@@ -19,7 +19,7 @@ use crate::catalog::Catalogs;
 use crate::log;
 
 /// How long the objects of a resource are kept after it is not served any more: requests that began before still read them.
-const KEPT: Duration = Duration::from_secs(5);
+pub(super) const KEPT: Duration = Duration::from_secs(5);
 
 /// What the cluster defines.
 pub(super) struct Definitions {
@@ -119,10 +119,10 @@ impl Definitions {
         std::mem::take(&mut state.is_ahead).then(|| state.registry.clone())
     }
 
-    /// Rows whose objects are not needed any more.
-    pub(super) fn take_dropped(&self) -> Vec<ResourceId> {
+    /// Rows that were not served any more for this long: their objects are not needed.
+    pub(super) fn take_dropped(&self, kept: Duration) -> Vec<ResourceId> {
         let dropped = &mut self.state.borrow_mut().dropped;
-        let over = dropped.partition_point(|(_, since)| since.elapsed() >= KEPT);
+        let over = dropped.partition_point(|(_, since)| since.elapsed() >= kept);
         dropped.drain(..over).map(|(row, _)| row).collect()
     }
 }

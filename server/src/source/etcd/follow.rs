@@ -22,10 +22,12 @@ use tokio::time::{interval, sleep, timeout};
 
 use super::assembler::{Break, Coverage, Proof, RevisionAssembler};
 use super::backoff::Backoff;
-use super::context::{ClusterState, EtcdContext};
+use super::context::EtcdContext;
+use super::definitions::KEPT;
 use super::followed::Followed;
-use super::link::{Purpose, explain};
-use super::options::WatchWish;
+use super::link::{Purpose, explain, is_compacted};
+use super::oldest::{self, Span};
+use super::options::{WarmStart, WatchWish};
 use super::read_index::head;
 use super::replay::{Recent, Replay};
 use super::stop::Stop;
@@ -39,6 +41,8 @@ use crate::source::{Fault, SourceError};
 const LOOK: Duration = Duration::from_millis(100);
 /// How far a watch's progress may lag behind the cluster's revision, in time, before the watch is restarted.
 const LAG_MAX: Duration = Duration::from_secs(3);
+/// The longest time without progress while history is replayed: etcd reads all of it for each message.
+const STALL_MAX: Duration = Duration::from_secs(10);
 /// The timeout for etcd to report its version, and to create a watch: a member that is paused is left soon.
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
 const CREATE_WITHIN: Duration = Duration::from_secs(3);
@@ -56,6 +60,7 @@ pub(super) async fn follow(context: Rc<EtcdContext>) {
         state: None,
         abandoned: Revision::ZERO,
         breaks_of_line: 0,
+        failed: 0,
         refusals: 0,
         refused: Instant::now(),
         seen: Revision::ZERO,
@@ -82,6 +87,8 @@ struct Follower {
     abandoned: Revision,
     /// How often the revisions of one cluster went back.
     breaks_of_line: u64,
+    /// How often a warm start had to begin again.
+    failed: u32,
     /// How often in a row a watch of the whole keyspace was refused, and when last.
     refusals: u32,
     refused: Instant,
@@ -112,33 +119,47 @@ impl Follower {
         let context = Rc::clone(&self.context);
         let mut client = Box::pin(context.links.open(Purpose::Watch)).await?;
         self.verify().await?;
-        if self.state.is_none() {
-            self.load().await?;
-        }
         let coverage = self.coverage(&mut client).await?;
+        match &self.state {
+            None => self.load(&client, coverage).await?,
+            // The end of what is replayed would not be seen.
+            Some(state) if !state.is_served() && !coverage.shows_progress() => {
+                self.load_again(&client, coverage, "this etcd does not show how far its watch is").await?;
+            }
+            Some(_) => {}
+        }
         loop {
             let stop = self.watch(&client, coverage).await;
             context.doubt_line();
             match stop {
-                Stop::Broke(Break::Missing { after, .. }) => self.look_for_missing(after, coverage).await?,
+                Stop::Broke(Break::Missing { after, .. }) => {
+                    self.look_for_missing(&client, after, coverage).await?
+                }
                 Stop::Broke(Break::Compacted { revision }) if self.is_only_old(revision) => {
                     if let Some(state) = &mut self.state {
                         state.recent.forget(revision);
                     }
+                }
+                Stop::Broke(Break::Rewritten { .. }) | Stop::Differs(_) if self.is_unserved() => {
+                    self.load_again(&client, coverage, &stop.to_string()).await?;
                 }
                 Stop::Broke(Break::Rewritten { .. }) | Stop::Differs(_) => {
                     self.give_up_line(&stop);
                     return Err(stop);
                 }
                 Stop::Broke(Break::Compacted { revision }) => {
-                    log::warn(&format!(
-                        "etcd has compacted history up to {revision}, beyond what was seen: reloading; every watch must list again"
-                    ));
-                    self.load().await?;
+                    let why = format!("etcd has compacted history up to {revision}, beyond what was seen");
+                    self.load_again(&client, coverage, &why).await?;
                 }
                 Stop::Untold(_) => {
-                    log::warn(&format!("{stop}: reloading; every watch must list again"));
-                    self.load().await?;
+                    self.load_again(&client, coverage, &stop.to_string()).await?;
+                }
+                Stop::Lags if self.is_unserved() => {
+                    self.failed += 1;
+                    if self.failed >= oldest::ATTEMPTS_MAX {
+                        self.state = None;
+                    }
+                    return Err(stop);
                 }
                 Stop::Failed(_) | Stop::Broke(_) | Stop::Lags | Stop::Doubt | Stop::Ended => {
                     return Err(stop);
@@ -203,7 +224,7 @@ impl Follower {
 
     /// What is served is not valid any more: ends it at once, before anything of the new state is known.
     fn give_up(&mut self, cluster: u64) {
-        let Some(state) = self.state.take() else { return };
+        let Some(state) = self.state.take().filter(Followed::is_served) else { return };
         self.abandoned = self.abandoned.max(state.feeder.revision());
         if cluster == state.cluster {
             self.breaks_of_line += 1;
@@ -216,10 +237,57 @@ impl Follower {
         self.context.shards.wake_all();
     }
 
-    /// Loads the whole state into a new engine, and serves that. The old one is served meanwhile, if there is one.
-    async fn load(&mut self) -> Result<(), SourceError> {
+    /// Whether there is a state that no client sees yet.
+    fn is_unserved(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| !state.is_served())
+    }
+
+    /// The state cannot be continued: loads another. If it was not served yet, the next one begins later in history.
+    async fn load_again(
+        &mut self,
+        client: &Client,
+        coverage: Coverage,
+        why: &str,
+    ) -> Result<(), SourceError> {
+        if self.is_unserved() {
+            log::warn(&format!("{why}: loading again, from later in history"));
+            self.state = None;
+            self.failed += 1;
+        } else {
+            log::warn(&format!("{why}: reloading; every watch must list again"));
+        }
+        self.load(client, coverage).await
+    }
+
+    /// The history to replay upon a load; `None`: none. Only the first state has one: after it, what clients know may be from
+    /// another history.
+    async fn span(&self, client: &Client, coverage: Coverage) -> Result<Option<Span>, SourceError> {
+        let is_first = self.state.is_none() && self.context.epochs.number() == 0;
+        let is_wanted = self.context.options.warm_start == WarmStart::Full && coverage.shows_progress();
+        if !is_first || !is_wanted || self.failed >= oldest::ATTEMPTS_MAX {
+            return Ok(None);
+        }
+        let newest = head(&self.context, VERIFY_WITHIN).await?.revision;
+        oldest::find(&self.context, client, newest, self.failed).await.map(Some)
+    }
+
+    /// Loads the whole state into a new engine, and serves it; with history to replay, once that is done. The old one is served
+    /// meanwhile, if there is one.
+    async fn load(&mut self, client: &Client, coverage: Coverage) -> Result<(), SourceError> {
         let began = Instant::now();
-        let loaded = load::load(&self.context).await?;
+        let (loaded, span) = loop {
+            let span = self.span(client, coverage).await?;
+            let from = span.map_or(Revision::ZERO, |span| span.from);
+            match load::load(&self.context, from).await {
+                Err(error) if span.is_some() && is_compacted(&error) => {
+                    log::info(&format!(
+                        "etcd compacted revision {from} while it was loaded: loading a later one"
+                    ));
+                    self.failed += 1;
+                }
+                loaded => break (loaded?, span),
+            }
+        };
         // The loaded state may be from another history than the verified one.
         let wanted = self.context.options.cluster;
         let went_back = self.state.as_ref().is_some_and(|state| {
@@ -232,22 +300,6 @@ impl Follower {
                 "etcd changed while its state was loaded: trying again",
             ));
         }
-        // The resources that are defined in it are served with it: not before, unless nothing is served yet.
-        let is_first = !self.context.epochs.current().is_ready();
-        if is_first {
-            self.context.definitions.serve_now();
-        }
-        // The same on all nodes over this cluster, as long as its revisions never went back.
-        let line = (loaded.cluster ^ self.breaks_of_line.wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1);
-        let number = self.context.epochs.number() + 1;
-        self.context.epochs.begin(Epoch::loaded(number, line, self.abandoned, loaded.feed.clone()));
-        self.context.know(Some(ClusterState {
-            cluster: loaded.cluster,
-            last: loaded.revision,
-            epoch: number,
-        }));
-        self.context.definitions.serve_now();
-        self.context.shards.wake_all();
         loaded.census.unread().for_each(|line| log::warn(&line));
         log::info(&format!(
             "loaded etcd cluster {:x} at revision {} in {:.1?}: {}",
@@ -256,21 +308,25 @@ impl Follower {
             began.elapsed(),
             loaded.census.text()
         ));
-        self.state = Some(Followed {
-            feeder: self.context.feeder(loaded.publisher),
-            feed: loaded.feed,
-            cluster: loaded.cluster,
-            recent: Recent::default(),
-            is_fresh: loaded.is_whole,
-            owed: None,
-            missing: None,
-        });
+        // The same on all nodes over this cluster, as long as its revisions never went back.
+        let line = (loaded.cluster ^ self.breaks_of_line.wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1);
+        let to = span.map_or(loaded.revision, |span| span.to);
+        let mut state = Followed::new(&self.context, loaded, to, line, self.abandoned);
+        if state.is_due() {
+            state.serve(&self.context);
+        }
+        self.state = Some(state);
         Ok(())
     }
 
     /// A revision did not come. The first time the watch is restarted from there. The second time the state at that revision
     /// shows what it was; if that is compacted too, or the revision is not known, everything is reloaded.
-    async fn look_for_missing(&mut self, after: Revision, coverage: Coverage) -> Result<(), SourceError> {
+    async fn look_for_missing(
+        &mut self,
+        client: &Client,
+        after: Revision,
+        coverage: Coverage,
+    ) -> Result<(), SourceError> {
         let Some(state) = &mut self.state else { return Ok(()) };
         if state.missing.replace(after) != Some(after) {
             log::warn(&format!("etcd's watch skipped revision {}: asking for it again", after.next()));
@@ -278,15 +334,12 @@ impl Follower {
         }
         state.missing = None;
         if coverage != Coverage::All {
-            log::warn("etcd's watch lost an event: reloading; every watch must list again");
-            return self.load().await;
+            return self.load_again(client, coverage, "etcd's watch lost an event").await;
         }
         // Only deletes are not reported; a restore usually loses more than one object.
         if let Some(gone) = state.owed.filter(|gone| *gone > 1) {
-            log::warn(&format!(
-                "etcd does not report what became of {gone} objects: reloading; every watch must list again"
-            ));
-            return self.load().await;
+            let why = format!("etcd does not report what became of {gone} objects");
+            return self.load_again(client, coverage, &why).await;
         }
         state.show(&self.context);
         match load::difference(&self.context, state.feeder.revision(), &state.feed, state.cluster).await {
@@ -303,11 +356,8 @@ impl Follower {
                 Ok(())
             }
             Err(error) if error.fault == Fault::Broken => {
-                log::warn(&format!(
-                    "revision {} is lost ({error}): reloading; every watch must list again",
-                    after.next()
-                ));
-                self.load().await
+                let why = format!("revision {} is lost ({error})", after.next());
+                self.load_again(client, coverage, &why).await
             }
             Err(error) => Err(error),
         }
@@ -369,19 +419,35 @@ impl Follower {
         state.owed = None;
         match replay {
             Some(replay) => assembler = assembler.with_replay(replay),
-            // The stream is open, so what is compared now is from the etcd that it follows.
-            None => {
+            // The stream is open, so what is compared now is from the etcd that it follows. What is not served yet is compared
+            // before it is.
+            None if state.is_served() => {
                 if let Err(stop) = state.prove(&context, coverage).await {
                     return stop;
                 }
             }
+            None => {}
         }
         let mut is_proven = false;
         let began = Instant::now();
-        let mut advanced = began;
+        let (mut advanced, mut served) = (began, began);
         let mut look = interval(LOOK);
-        let proves = coverage != Coverage::Prefix { progress_on_request: false };
         loop {
+            if state.is_due() {
+                if let Err(stop) = state.complete(&context, coverage).await {
+                    return stop;
+                }
+                served = Instant::now();
+            }
+            if !is_proven
+                && state.is_served()
+                && assembler.is_created()
+                && assembler.is_replayed()
+                && state.owed.is_none()
+            {
+                is_proven = true;
+                context.prove();
+            }
             tokio::select! {
                 biased;
                 () = context.doubt.notified() => return Stop::Doubt,
@@ -405,10 +471,6 @@ impl Follower {
                             if assembler.is_created() {
                                 self.refusals = 0;
                             }
-                            if !is_proven && assembler.is_created() && assembler.is_replayed() && state.owed.is_none() {
-                                is_proven = true;
-                                context.prove();
-                            }
                         }
                         Err(Break::Refused(why)) if coverage == Coverage::All => {
                             // Old etcds report this for a login that has expired, too: it counts only the second time in a row,
@@ -431,7 +493,8 @@ impl Follower {
                 }
                 () = context.wanted.notified() => {
                     state.forget(&context);
-                    if context.behind_since().is_some() && coverage == (Coverage::Prefix { progress_on_request: true }) {
+                    let is_waiting = context.behind_since().is_some() || !state.is_served();
+                    if is_waiting && coverage == (Coverage::Prefix { progress_on_request: true }) {
                         context.commands.stats.remote.progress_requests.fetch_add(1, Ordering::Relaxed);
                         if ask.request_progress().await.is_err() {
                             return Stop::Ended;
@@ -439,9 +502,7 @@ impl Follower {
                     }
                 }
                 _ = look.tick() => {
-                    for row in context.definitions.take_dropped() {
-                        state.feeder.unload(row);
-                    }
+                    state.unload_dropped(&context, KEPT);
                     // Memory may have become scarce since.
                     if state.feeder.trim() {
                         state.show(&context);
@@ -449,7 +510,12 @@ impl Follower {
                     if !assembler.is_created() && began.elapsed() > CREATE_WITHIN {
                         return Stop::Lags;
                     }
-                    if !is_proven && began.elapsed() > REPLAY_WITHIN {
+                    if !state.is_served() {
+                        if advanced.elapsed() > STALL_MAX {
+                            return Stop::Lags;
+                        }
+                        context.wanted.notify_one();
+                    } else if !is_proven && served.elapsed() > REPLAY_WITHIN {
                         if state.owed.is_some() {
                             return Stop::Broke(Break::Missing { after: last, found: last.next() });
                         }
@@ -459,7 +525,7 @@ impl Follower {
                     }
                     if let Some(since) = context.behind_since() {
                         // A watch that catches up is not restarted.
-                        if proves && since.elapsed() > LAG_MAX && advanced.elapsed() > LAG_MAX {
+                        if coverage.shows_progress() && since.elapsed() > LAG_MAX && advanced.elapsed() > LAG_MAX {
                             return Stop::Lags;
                         }
                         context.wanted.notify_one();

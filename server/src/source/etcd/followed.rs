@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use revcast_engine::Feed;
 use revcast_engine::change::{Batch, Change};
@@ -14,10 +15,13 @@ use tokio::time::sleep;
 
 use super::assembler::{Break, Coverage, Proof};
 use super::compare::{self, Compared};
-use super::context::EtcdContext;
-use super::load;
+use super::context::{ClusterState, EtcdContext};
+use super::load::{self, Loaded};
 use super::replay::Recent;
 use super::stop::Stop;
+use crate::log;
+use crate::source::command_queue::StartStep;
+use crate::source::epoch::Epoch;
 use crate::source::feeder::{BACKLOG_POLL, Feeder};
 use crate::source::{Fault, SourceError};
 
@@ -37,16 +41,115 @@ pub(super) struct Followed {
     pub(super) owed: Option<usize>,
     /// The revision after which one did not come, if the last watch failed there.
     pub(super) missing: Option<Revision>,
+    /// What is still to be done before it is served; `None`: it is served.
+    unserved: Option<Unserved>,
+}
+
+/// A state that is not served yet.
+struct Unserved {
+    /// Served once everything up to here was taken.
+    to: Revision,
+    /// It was loaded as of this revision, at this moment.
+    from: Revision,
+    since: Instant,
+    /// What its epoch will be: see [`Epoch`].
+    line: u64,
+    abandoned: Revision,
 }
 
 impl Followed {
+    /// A state that was just loaded, of an epoch with this line after a history that was abandoned. It is served once everything up
+    /// to revision `to` was taken.
+    pub(super) fn new(
+        context: &EtcdContext,
+        loaded: Loaded,
+        to: Revision,
+        line: u64,
+        abandoned: Revision,
+    ) -> Self {
+        let from = loaded.revision;
+        if to > from {
+            context.progress.begin(StartStep::Replaying);
+        }
+        Self {
+            feeder: context.feeder(loaded.publisher),
+            feed: loaded.feed,
+            cluster: loaded.cluster,
+            recent: Recent::default(),
+            // What is replayed upon it proves nothing about what it was replayed upon.
+            is_fresh: loaded.is_whole && to <= from,
+            owed: None,
+            missing: None,
+            unserved: Some(Unserved { to, from, since: Instant::now(), line, abandoned }),
+        }
+    }
+
+    /// Whether clients see it.
+    pub(super) const fn is_served(&self) -> bool {
+        self.unserved.is_none()
+    }
+
+    /// Whether it is to be served now.
+    pub(super) fn is_due(&self) -> bool {
+        self.unserved.as_ref().is_some_and(|unserved| self.feeder.revision() >= unserved.to)
+    }
+
+    /// Serves it, as a new epoch. Another one was served until now, or none.
+    pub(super) fn serve(&mut self, context: &EtcdContext) {
+        let Some(unserved) = self.unserved.take() else { return };
+        self.feeder.show();
+        context.progress.end();
+        // The resources that are defined in it are served with it: not before, unless nothing is served yet.
+        if !context.epochs.current().is_ready() {
+            context.definitions.serve_now();
+        }
+        let number = context.epochs.number() + 1;
+        let Unserved { to, from, since, line, abandoned } = unserved;
+        context.epochs.begin(Epoch::loaded(number, line, abandoned, self.feed.clone()));
+        let last = self.feeder.revision();
+        context.know(Some(ClusterState { cluster: self.cluster, last, epoch: number }));
+        context.definitions.serve_now();
+        context.shards.wake_all();
+        if to > from {
+            log::info(&format!(
+                "replayed etcd's history from revision {from} to {last} in {:.1?}: watches resume after revision {}",
+                since.elapsed(),
+                self.feeder.forgotten()
+            ));
+        }
+    }
+
+    /// Everything that is to be replayed was taken: serves it if it is etcd's state. A delete that etcd left out (#18089, #19179)
+    /// is found before a client can miss it.
+    pub(super) async fn complete(&mut self, context: &EtcdContext, coverage: Coverage) -> Result<(), Stop> {
+        // Nobody reads them.
+        self.unload_dropped(context, Duration::ZERO);
+        self.prove(context, coverage).await?;
+        self.serve(context);
+        Ok(())
+    }
+
+    /// Forgets the objects of resources that have not been served for this long.
+    pub(super) fn unload_dropped(&mut self, context: &EtcdContext, kept: Duration) {
+        for row in context.definitions.take_dropped(kept) {
+            // What is left of them in etcd is not a difference.
+            context.layout.remove(row);
+            self.feeder.unload(row);
+        }
+    }
+
     /// Makes visible what was taken.
     pub(super) fn show(&mut self, context: &EtcdContext) {
         self.feeder.show();
-        context.reached(self.feeder.revision());
+        if let Some(Unserved { to, from, .. }) = &self.unserved {
+            let of = |revision: Revision| revision.get().saturating_sub(from.get());
+            context.progress.reach(of(self.feeder.revision()).min(of(*to)), of(*to));
+        } else {
+            context.reached(self.feeder.revision());
+        }
     }
 
-    /// Compares all keys with what is served, unless that was just loaded.
+    /// Compares all keys with the state, unless that was just loaded.
     pub(super) async fn prove(&mut self, context: &EtcdContext, coverage: Coverage) -> Result<(), Stop> {
         if std::mem::take(&mut self.is_fresh) {
             return Ok(());
@@ -72,7 +175,7 @@ impl Followed {
         context.definitions.follow(&batch.changes);
         load::load_added(context, &mut self.feeder, self.cluster, batch.revision).await?;
         self.feeder.take(batch, load::wall_seconds());
-        if context.definitions.is_ahead() {
+        if self.is_served() && context.definitions.is_ahead() {
             self.show(context);
             let shards = Arc::clone(&context.shards);
             context.definitions.serve_soon(move || shards.wake_all());
@@ -160,7 +263,7 @@ impl Followed {
             self.missing = None;
             self.feeder.take_progress(progress);
             self.show(context);
-            if any {
+            if any && self.is_served() {
                 self.feeder.observe_arrived();
             }
         }

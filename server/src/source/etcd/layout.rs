@@ -72,6 +72,11 @@ impl Layout {
         before
     }
 
+    /// The keys of this row belong to no served resource any more, unless its folder is another row's by now.
+    pub fn remove(&self, resource: ResourceId) {
+        self.folders.borrow_mut().by_path.retain(|_, row| *row != resource);
+    }
+
     /// The beginning of the keys of a resource; it ends with a slash.
     ///
     /// # Panics
@@ -234,6 +239,12 @@ mod tests {
         {
             assert_eq!(layout.to_etcd(&Key::new(row, None, "w")), etcd);
         }
+        assert_eq!(layout.folder_of(newer), "/registry/example.com/widgets/");
+        // The one of before takes nothing with it when it goes.
+        layout.remove(widgets);
+        assert!(layout.to_key(b"/registry/example.com/widgets/w").is_some());
+        layout.remove(newer);
+        assert_eq!(layout.to_key(b"/registry/example.com/widgets/w"), None);
         assert_eq!(layout.folder_of(newer), "/registry/example.com/widgets/");
         let path = "new.example.com/things".to_owned();
         let before = layout.add(Folder { resource: ResourceId::new(901), namespaced: true, path });

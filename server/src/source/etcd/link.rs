@@ -314,6 +314,11 @@ pub(super) fn explain(error: &Error, wrote: bool) -> SourceError {
     SourceError::new(fault, format!("etcd: {line}"))
 }
 
+/// Whether etcd does not have the requested revision any more.
+pub(super) fn is_compacted(error: &SourceError) -> bool {
+    error.fault == Fault::Broken && error.detail.contains("compacted")
+}
+
 /// Whether the user has to log in again.
 fn is_stale_login(code: i32, message: &str) -> bool {
     // The password may have been changed, and be in its file.

@@ -22,6 +22,7 @@ use super::link::Miss;
 use super::pager::Pager;
 use super::read_index::revision;
 use super::write::number_of;
+use crate::source::command_queue::StartStep;
 use crate::source::feeder::Feeder;
 use crate::source::{Fault, SourceError};
 
@@ -49,15 +50,16 @@ pub(super) struct Listed {
     pub(super) revision: Revision,
 }
 
-/// Loads everything below the prefix into a new engine.
-pub(super) async fn load(context: &EtcdContext) -> Result<Loaded, SourceError> {
-    let (folder, defined, at) = definitions(context).await?;
+/// Loads everything below the prefix, as it was at revision `at` or is now (zero), into a new engine.
+pub(super) async fn load(context: &EtcdContext, at: Revision) -> Result<Loaded, SourceError> {
+    let (folder, defined, at) = definitions(context, at).await?;
+    context.progress.begin(StartStep::Loading);
     let (mut publisher, feed) = context.engine.start(Revision::ZERO);
     let stats = &context.commands.stats.remote;
     let mut objects = 0_u64;
     let (mut found, mut census) = (Vec::new(), Census::default());
     let mut is_cluster = false;
-    let listed = pages(context, Listing::of_values(at), |listed| {
+    let listed = pages(context, Listing { is_shown: true, ..Listing::of_values(at) }, |listed| {
         if folder.as_ref().is_some_and(|folder| listed.key.starts_with(folder.as_bytes())) {
             found.push((listed.key.clone(), listed.revision));
         }
@@ -92,15 +94,17 @@ pub(super) async fn load(context: &EtcdContext) -> Result<Loaded, SourceError> {
     Ok(Loaded { publisher, feed, cluster: listed.cluster, revision: listed.at, is_whole, census })
 }
 
-/// Reads the definitions of resources: the beginning of their keys, which there are, and the revision that they are of.
+/// Reads the definitions of resources, as they were at revision `at` or are now (zero): the beginning of their keys, which there
+/// are, and the revision that they are of.
 async fn definitions(
     context: &EtcdContext,
+    at: Revision,
 ) -> Result<(Option<String>, Vec<(Vec<u8>, Revision)>, Revision), SourceError> {
     let Some(folder) = context.definitions.folder(&context.layout) else {
-        return Ok((None, Vec::new(), Revision::ZERO));
+        return Ok((None, Vec::new(), at));
     };
     let (mut all, mut defined) = (Vec::new(), Vec::new());
-    let listed = pages(context, Listing::of_folder(folder.clone(), Revision::ZERO), |listed| {
+    let listed = pages(context, Listing::of_folder(folder.clone(), at), |listed| {
         if let Some(key) = context.layout.to_key(&listed.key) {
             all.push((key.name().to_owned(), listed.value));
         }
@@ -188,23 +192,25 @@ pub(super) struct Listing {
     pub(super) at: Revision,
     /// Without values.
     keys_only: bool,
+    /// Whether its progress is that of the step that is being made.
+    is_shown: bool,
     pager: Pager,
 }
 
 impl Listing {
     /// Keys and their values.
     pub(super) const fn of_values(at: Revision) -> Self {
-        Self { prefix: None, at, keys_only: false, pager: Pager::new() }
+        Self { prefix: None, at, keys_only: false, is_shown: false, pager: Pager::new() }
     }
 
     /// The same of keys that begin with `prefix`.
     pub(super) const fn of_folder(prefix: String, at: Revision) -> Self {
-        Self { prefix: Some(prefix), at, keys_only: false, pager: Pager::new() }
+        Self { prefix: Some(prefix), at, keys_only: false, is_shown: false, pager: Pager::new() }
     }
 
     /// Keys only, whose values have this many bytes on average.
     pub(super) fn of_keys(at: Revision, weight: u64) -> Self {
-        Self { prefix: None, at, keys_only: true, pager: Pager::of_keys(weight) }
+        Self { prefix: None, at, keys_only: true, is_shown: false, pager: Pager::of_keys(weight) }
     }
 }
 
@@ -230,6 +236,7 @@ pub(super) async fn pages(
     let mut cluster = None;
     let mut pager = listing.pager;
     let mut pages = 0;
+    let mut taken = 0;
     loop {
         let mut options = GetOptions::new().with_range(end.clone()).with_revision(number_of(pinned));
         if listing.keys_only {
@@ -253,6 +260,12 @@ pub(super) async fn pages(
         let more = answer.more();
         let keys = answer.take_kvs();
         let count = keys.len();
+        // etcd counts from the page's first key to the end.
+        let total = taken + u64::try_from(answer.count()).unwrap_or(0);
+        taken += count as u64;
+        if listing.is_shown {
+            context.progress.reach(taken, total);
+        }
         let mut bytes = 0;
         for key_value in keys {
             let listed_at = revision(key_value.mod_revision());

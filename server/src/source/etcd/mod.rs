@@ -2,7 +2,7 @@
 //!
 //! One thread with its own runtime (tokio is used nowhere else) drives everything: `follow` keeps a watch open and the engine
 //! fed, `assembler` decides what a watch response proves, `load` reads the whole state in pages, `pager` sets the size of a
-//! page, `definitions` knows the resources that the cluster defines itself, `replay` and `compare` check whether etcd's history and state are still those that are served, `read_index` requests
+//! page, `oldest` finds where history begins, `definitions` knows the resources that the cluster defines itself, `replay` and `compare` check whether etcd's history and state are still those that are served, `read_index` requests
 //! the cluster's revision for all readers that wait, `write` makes transactions, `lease` the leases of objects that expire,
 //! `link` the connections. `census` counts what the keys hold, `survey` reads them once for the doctor, and `overrides` names
 //! what is kept in another etcd. `assembler` and `follow` implement the guarantees; the rest moves messages.
@@ -20,9 +20,11 @@ mod lease;
 mod link;
 mod load;
 mod members;
+mod oldest;
 mod options;
 mod overrides;
 mod pager;
+mod progress;
 mod read_index;
 mod replay;
 mod stop;
@@ -43,7 +45,7 @@ use tokio::task::spawn_local;
 pub use census::{Census, Unread};
 pub use layout::Layout;
 pub use members::{Member, ask_members};
-pub use options::{EtcdOptions, WatchWish};
+pub use options::{EtcdOptions, WarmStart, WatchWish};
 pub use overrides::{Elsewhere, Override};
 pub use survey::{Survey, survey};
 

@@ -28,8 +28,20 @@ pub struct EtcdOptions {
     pub overrides: Vec<Override>,
     /// Which keys are watched.
     pub watch: WatchWish,
+    /// What the window holds when the first state is served.
+    pub warm_start: WarmStart,
     /// The server is not ready if its state may be older than this.
     pub stale_limit: Duration,
+}
+
+/// What the window holds when the first state is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WarmStart {
+    /// The history that etcd still has, as far as there is room: clients of before the start resume. The server is ready later.
+    #[default]
+    Full,
+    /// Nothing: the newest state is served at once, and clients of before the start get 410.
+    Off,
 }
 
 /// Which keys are watched.
