@@ -154,7 +154,7 @@ impl Follower {
                 Stop::Untold(_) => {
                     self.load_again(&client, coverage, &stop.to_string()).await?;
                 }
-                Stop::Lags if self.is_unserved() => {
+                Stop::Lags | Stop::Ended if self.is_unserved() => {
                     self.failed += 1;
                     if self.failed >= oldest::ATTEMPTS_MAX {
                         self.state = None;
@@ -261,14 +261,17 @@ impl Follower {
 
     /// The history to replay upon a load; `None`: none. Only the first state has one: after it, what clients know may be from
     /// another history.
-    async fn span(&self, client: &Client, coverage: Coverage) -> Result<Option<Span>, SourceError> {
+    async fn span(&mut self, client: &Client, coverage: Coverage) -> Result<Option<Span>, SourceError> {
         let is_first = self.state.is_none() && self.context.epochs.number() == 0;
         let is_wanted = self.context.options.warm_start == WarmStart::Full && coverage.shows_progress();
         if !is_first || !is_wanted || self.failed >= oldest::ATTEMPTS_MAX {
             return Ok(None);
         }
         let newest = head(&self.context, VERIFY_WITHIN).await?.revision;
-        oldest::find(&self.context, client, newest, self.failed).await.map(Some)
+        let found = oldest::find(&self.context, client, newest, self.failed).await;
+        // It answers, so the next attempt may fail in the same way.
+        self.failed += u32::from(found.is_err());
+        found.map(Some)
     }
 
     /// Loads the whole state into a new engine, and serves it; with history to replay, once that is done. The old one is served
