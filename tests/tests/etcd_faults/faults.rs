@@ -125,7 +125,7 @@ pub(crate) fn restored_and_overtaken(release: Release) {
 
 /// The same, and the server loaded its state at the last moment: it never saw a change of the lost history.
 pub(crate) fn restored_after_a_load(release: Release) {
-    let setup = Setup { proxied: true, watch: keys_of(release), ..Setup::one(release) };
+    let setup = Setup { proxied: true, watch: keys_of(release), start: "off", ..Setup::one(release) };
     let mut run = Run::start("restored_after_a_load", setup);
     for round in 0..rounds() {
         let snapshot = run.cluster.folder().join(format!("snapshot-{round}"));

@@ -58,6 +58,8 @@ pub(crate) struct Setup {
     pub(crate) login: Option<&'static str>,
     /// `--etcd-watch`
     pub(crate) watch: &'static str,
+    /// `--warm-start`
+    pub(crate) start: &'static str,
     /// History is compacted every second of the run, except for the newest so many revisions.
     pub(crate) compacts: Option<u64>,
 }
@@ -65,7 +67,16 @@ pub(crate) struct Setup {
 impl Setup {
     pub(crate) fn one(release: Release) -> Self {
         let options = Options::default();
-        Self { release, members: 1, options, proxied: false, login: None, watch: "auto", compacts: None }
+        Self {
+            release,
+            members: 1,
+            options,
+            proxied: false,
+            login: None,
+            watch: "auto",
+            start: "full",
+            compacts: None,
+        }
     }
 }
 
@@ -122,7 +133,7 @@ impl Run {
         let seed =
             ["REVCAST_FAULTS_SEED", "REVCAST_SIM_BASE"].iter().find_map(|name| std::env::var(name).ok());
         let seed = seed.map_or(1, |text| text.parse().expect("a seed is a number"));
-        let Setup { release, members, options, proxied, login, watch, compacts } = setup;
+        let Setup { release, members, options, proxied, login, watch, start, compacts } = setup;
         let cluster = Cluster::start_with(release, members, options);
         let proxy = proxied.then(|| Proxy::start(&cluster.address(0)));
         let endpoints =
@@ -138,6 +149,8 @@ impl Run {
             "2s",
             "--etcd-watch",
             watch,
+            "--warm-start",
+            start,
             "--storage-media-type",
             media_type.text(),
             "--bookmark-interval",

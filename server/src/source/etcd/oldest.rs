@@ -116,7 +116,7 @@ mod tests {
         // History shorter than the number of attempts, and none.
         assert!((0..=ATTEMPTS_MAX).all(|failed| (7..=9).contains(&from(7, 9, failed))));
         assert_eq!(from(9, 9, 0), 9);
-        assert_eq!(from(1, u64::MAX, ATTEMPTS_MAX - 1), u64::MAX / 4 * 3);
+        assert_eq!(from(1, u64::MAX, ATTEMPTS_MAX - 1), 1 + (u64::MAX - 1) / 4 * 3);
         // What was compacted after the newest revision was asked for.
         assert_eq!(from(12, 9, 0), 9);
     }
