@@ -154,6 +154,11 @@ impl Follower {
                 Stop::Untold(_) => {
                     self.load_again(&client, coverage, &stop.to_string()).await?;
                 }
+                Stop::Slow => {
+                    // A quarter less would not do.
+                    self.failed += 1;
+                    self.load_again(&client, coverage, &stop.to_string()).await?;
+                }
                 Stop::Lags | Stop::Ended if self.is_unserved() => {
                     self.failed += 1;
                     if self.failed >= oldest::ATTEMPTS_MAX {
@@ -516,6 +521,9 @@ impl Follower {
                     if !state.is_served() {
                         if advanced.elapsed() > STALL_MAX {
                             return Stop::Lags;
+                        }
+                        if state.is_overdue() {
+                            return Stop::Slow;
                         }
                         context.wanted.notify_one();
                     } else if !is_proven && served.elapsed() > REPLAY_WITHIN {

@@ -27,6 +27,8 @@ use crate::source::{Fault, SourceError};
 
 /// Events that become visible together at most.
 const PUBLISH_EVENTS: usize = 512;
+/// The longest replay. Half of the history takes a quarter of the time.
+const REPLAY_MAX: Duration = Duration::from_secs(30);
 
 /// The state that is kept from one watch to the next.
 pub(super) struct Followed {
@@ -92,6 +94,11 @@ impl Followed {
     /// Whether it is to be served now.
     pub(super) fn is_due(&self) -> bool {
         self.unserved.as_ref().is_some_and(|unserved| self.feeder.revision() >= unserved.to)
+    }
+
+    /// Whether it should have been served by now.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.unserved.as_ref().is_some_and(|unserved| unserved.since.elapsed() > REPLAY_MAX)
     }
 
     /// Serves it, as a new epoch. Another one was served until now, or none.

@@ -17,6 +17,8 @@ pub(super) enum Stop {
     Differs(String),
     /// etcd cannot show any more whether its state is the served one; the reason.
     Untold(String),
+    /// The replay of history takes too long.
+    Slow,
     /// An answer contradicted what is known.
     Doubt,
     /// etcd closed the stream.
@@ -39,6 +41,7 @@ impl std::fmt::Display for Stop {
             Self::Untold(why) => {
                 write!(f, "etcd cannot show whether its state is the one that is served ({why})")
             }
+            Self::Slow => f.write_str("the replay of etcd's history takes too long"),
             Self::Doubt => f.write_str("etcd's answers contradict what was seen"),
             Self::Ended => f.write_str("etcd closed the watch"),
         }
