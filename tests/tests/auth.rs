@@ -365,10 +365,12 @@ fn names_of_others_are_refused_where_nobody_needs_credentials() {
         }
         assert_eq!(ask(api, "HEAD", "/version", host), (403, String::new()), "{host}");
         for (method, target) in
-            [("GET", "/metrics"), ("GET", "/status"), ("GET", "/"), ("POST", "/compact?revision=1")]
+            [("GET", "/metrics"), ("GET", "/status"), ("POST", "/"), ("POST", "/compact?revision=1")]
         {
             assert_eq!(ask(admin, method, target, host).0, 403, "{method} {target} of {host}");
         }
+        // The page is the same everywhere: what it shows it asks for.
+        assert_eq!(ask(admin, "GET", "/", host).0, 200, "the page of {host}");
         let upgrade = format!("Host: {host}\r\nOrigin: http://{host}\r\nConnection: close\r\n{UPGRADE}");
         let (code, _) = raw(api, &format!("GET {PATH}?watch=1 HTTP/1.1\r\n{upgrade}\r\n"));
         assert_eq!(code, 403, "a WebSocket of {host}");
@@ -486,7 +488,7 @@ fn operators_need_a_right_too() {
     assert_eq!(refused["message"], "forbidden: User \"prometheus\" cannot post path \"/compact\"");
     for (token, target, code) in [
         ("p", "/status", 403),
-        ("p", "/", 403),
+        ("p", "/", 200),
         ("p", "/metrics/x", 403),
         ("r", "/status", 200),
         ("o", "/metrics", 403),
