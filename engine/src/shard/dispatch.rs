@@ -92,13 +92,7 @@ impl Shard {
         };
         let total = run.bytes().len();
         let each = 1 + total / SEND_BYTES;
-        let most = (max / each).max(1);
-        let group_of = |id| outlet.group_of(id);
-        let groups: Option<&dyn Fn(WatcherId) -> u32> =
-            if outlet.has_groups() { Some(&group_of) } else { None };
-        class.members.serve(most, groups, &mut ids);
-        // The next group would be split: it waits for the next turn.
-        let is_cut = ids.len() < most && !class.members.served();
+        class.members.serve((max / each).max(1), &mut ids);
         outlet.send_each(&ids, run, &mut sent);
         debug_assert_eq!(ids.len(), sent.len(), "the outlet answers for every member");
         // From the last to the first: a member that leaves is replaced by a later one.
@@ -121,8 +115,8 @@ impl Shard {
                 Sent::Gone => self.end(id, false),
             }
         }
-        let served = if is_cut { max } else { ids.len() * each };
-        if !ids.is_empty() {
+        let served = ids.len() * each;
+        if served > 0 {
             self.round.mark.sent();
         }
         self.round.ids = ids;
@@ -136,7 +130,7 @@ impl Shard {
     fn leave_to_ring(&mut self, number: u32, first: Position, max: usize) -> usize {
         let Some(class) = &mut self.table.classes[number as usize] else { return 0 };
         let mut ids = std::mem::take(&mut self.round.ids);
-        class.members.serve(max, None, &mut ids);
+        class.members.serve(max, &mut ids);
         for &id in ids.iter().rev() {
             self.fall_behind(id, Phase::CatchingUp { cursor: first, offset: 0 });
             self.queue(id);

@@ -205,25 +205,16 @@ impl Members {
         self.edges = [start, start, len];
     }
 
-    /// The next `max` members to serve, or a few less so that those of a group stay together; they count as served from now on.
-    /// Group 0 is none.
-    pub(crate) fn serve(
-        &mut self,
-        max: usize,
-        group_of: Option<&dyn Fn(WatcherId) -> u32>,
-        out: &mut Vec<WatcherId>,
-    ) {
+    /// The next `max` members to serve; they count as served from now on.
+    pub(crate) fn serve(&mut self, max: usize, out: &mut Vec<WatcherId>) {
         out.clear();
-        let Self { ids, edges: [low, start, high], .. } = self;
-        let from = whole_groups(ids, 0, low.saturating_sub(max), *low, group_of);
-        out.extend_from_slice(&ids[from..*low]);
+        let [low, start, high] = &mut self.edges;
+        let from = low.saturating_sub(max);
+        out.extend_from_slice(&self.ids[from..*low]);
         *low = from;
-        if from == 0 {
-            let from = high.saturating_sub(max - out.len()).max(*start);
-            let from = whole_groups(ids, *start, from, *high, group_of);
-            out.extend_from_slice(&ids[from..*high]);
-            *high = from;
-        }
+        let from = high.saturating_sub(max - out.len()).max(*start);
+        out.extend_from_slice(&self.ids[from..*high]);
+        *high = from;
     }
 
     pub(crate) const fn served(&self) -> bool {
@@ -234,23 +225,6 @@ impl Members {
     pub(crate) fn newest(&self) -> Option<WatcherId> {
         self.ids.last().copied()
     }
-}
-
-/// Where a range begins that does not split a group, if that leaves anything of it. What is before `floor` is not served in this
-/// part of a round.
-fn whole_groups(
-    ids: &[WatcherId],
-    floor: usize,
-    from: usize,
-    to: usize,
-    group_of: Option<&dyn Fn(WatcherId) -> u32>,
-) -> usize {
-    let Some(group_of) = group_of.filter(|_| floor < from && from < to) else { return from };
-    let group = group_of(ids[from]);
-    if group == 0 || group_of(ids[from - 1]) != group {
-        return from;
-    }
-    (from..to).find(|at| group_of(ids[*at]) != group).unwrap_or(from)
 }
 
 fn index(at: usize) -> u32 {
@@ -304,7 +278,7 @@ mod tests {
             if members.served() {
                 break;
             }
-            members.serve(2, None, &mut chunk);
+            members.serve(2, &mut chunk);
             served.append(&mut chunk);
         }
         assert_eq!(at.len(), members.ids.len());
@@ -351,38 +325,6 @@ mod tests {
         }
         let mean = |slot: usize| ranks[slot] / 50;
         assert!((0..100).all(|slot| (40..60).contains(&mean(slot))), "{ranks:?}");
-    }
-
-    #[test]
-    fn groups_are_served_whole_where_they_fit() {
-        // Ten without a group, and groups of 1 to 12 members.
-        let groups: Vec<u32> =
-            (0..=12).flat_map(|group| vec![group; if group == 0 { 10 } else { group as usize }]).collect();
-        let group_of = |id: WatcherId| groups[id.slot()];
-        for max in 1..20 {
-            let mut members = Members::default();
-            (0..).take(groups.len()).for_each(|slot| {
-                members.join(id(slot));
-            });
-            for _ in 0..20 {
-                members.begin();
-                let [start, ..] = members.edges;
-                let (mut served, mut chunk) = (Vec::new(), Vec::new());
-                while !members.served() {
-                    members.serve(max, Some(&group_of), &mut chunk);
-                    assert!(!chunk.is_empty() && chunk.len() <= max, "{} of {max}", chunk.len());
-                    // Only a group that is too long is split, or the one where the round begins.
-                    let (first, last) = (chunk[0].slot(), chunk[chunk.len() - 1].slot());
-                    let group = groups[first];
-                    let is_split = first > 0 && first != start && groups[first - 1] == group && group > 0;
-                    assert!(!is_split || group == groups[last], "{max}: {chunk:?} splits group {group}");
-                    served.append(&mut chunk);
-                }
-                served.sort_unstable();
-                served.dedup();
-                assert_eq!(served.len(), groups.len());
-            }
-        }
     }
 
     #[test]
