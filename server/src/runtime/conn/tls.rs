@@ -89,8 +89,8 @@ pub(in crate::runtime) struct Session {
     sealed: u32,
     /// Wire bytes of an incomplete record or handshake message.
     rest: Vec<u8>,
-    /// What the handshake of TLS 1.3 agreed on.
-    agreed: Agreed,
+    /// What the handshake agreed on, once it is complete.
+    agreed: Option<Agreed>,
     /// The client sent close_notify.
     closed: bool,
     /// Why it failed. Input is not processed any more.
@@ -98,7 +98,6 @@ pub(in crate::runtime) struct Session {
 }
 
 /// What a handshake agreed on.
-#[derive(Default)]
 struct Agreed {
     protocol: Option<&'static [u8]>,
     certificates: Box<[CertificateDer<'static>]>,
@@ -130,7 +129,7 @@ impl Session {
             stage: Stage::Rustls(Box::new(connection)),
             sealed: 0,
             rest: Vec::new(),
-            agreed: Agreed::default(),
+            agreed: None,
             closed: false,
             broken: None,
         })
@@ -157,7 +156,7 @@ impl Session {
             Stage::Lost => return Err(Broken("the connection was lost".into())),
         };
         if read == Ok(State::Open) {
-            read = self.take_over().and_then(|()| self.open(&mut used, plain, wire));
+            read = self.settle().and_then(|()| self.open(&mut used, plain, wire));
         }
         let most = if read == Ok(State::Open) { RECORD_WIRE_BYTES_MAX } else { HANDSHAKE_BYTES_MAX };
         let read = match read {
@@ -180,17 +179,20 @@ impl Session {
         read
     }
 
-    /// Takes over a session of TLS 1.3 whose handshake is complete.
-    fn take_over(&mut self) -> Result<(), Broken> {
-        if !matches!(&self.stage, Stage::Rustls(connection) if can_be_taken_over(connection)) {
-            return Ok(());
-        }
-        let Stage::Rustls(connection) = std::mem::replace(&mut self.stage, Stage::Lost) else {
-            return Ok(());
+    /// The handshake is complete: a session of TLS 1.3 is taken over.
+    fn settle(&mut self) -> Result<(), Broken> {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Lost) {
+            Stage::Rustls(connection) if self.agreed.is_none() => {
+                self.agreed = Some(Agreed::of(&connection));
+                if can_be_taken_over(&connection) {
+                    let records = Records::new(*connection).map_err(|error| Broken::new(&error))?;
+                    Stage::Records(Box::new(records))
+                } else {
+                    Stage::Rustls(connection)
+                }
+            }
+            stage @ (Stage::Rustls(_) | Stage::Records(_) | Stage::Lost) => stage,
         };
-        self.agreed = Agreed::of(&connection);
-        let records = Records::new(*connection).map_err(|error| Broken::new(&error))?;
-        self.stage = Stage::Records(Box::new(records));
         Ok(())
     }
 
@@ -274,7 +276,7 @@ impl Session {
         if let Stage::Records(records) = &mut self.stage {
             return match records.seal(plain, per_record, &mut wire[start..]) {
                 Ok(bytes) => Ok(start + bytes),
-                Err(refusal) => Err(self.broken.insert(refusal.into()).clone()),
+                Err(refusal) => Err(refusal.into()),
             };
         }
         let mut end = start;
@@ -285,11 +287,8 @@ impl Session {
     }
 
     /// The protocol that was agreed on (ALPN, RFC 7301).
-    pub(in crate::runtime) fn protocol(&self) -> Option<&[u8]> {
-        match &self.stage {
-            Stage::Rustls(connection) => connection.alpn_protocol(),
-            Stage::Records(_) | Stage::Lost => self.agreed.protocol,
-        }
+    pub(in crate::runtime) fn protocol(&self) -> Option<&'static [u8]> {
+        self.agreed.as_ref()?.protocol
     }
 
     /// Appends a close_notify alert.
@@ -367,18 +366,12 @@ impl Session {
 
     /// The client's certificate chain.
     pub(in crate::runtime) fn peer_certificates(&self) -> &[CertificateDer<'static>] {
-        match &self.stage {
-            Stage::Rustls(connection) => connection.peer_certificates().unwrap_or_default(),
-            Stage::Records(_) | Stage::Lost => &self.agreed.certificates,
-        }
+        self.agreed.as_ref().map(|agreed| &*agreed.certificates).unwrap_or_default()
     }
 
     /// Whether the session was resumed, so that no certificate was verified.
     pub(in crate::runtime) fn is_resumed(&self) -> bool {
-        match &self.stage {
-            Stage::Rustls(connection) => connection.handshake_kind() == Some(HandshakeKind::Resumed),
-            Stage::Records(_) | Stage::Lost => self.agreed.is_resumed,
-        }
+        self.agreed.as_ref().is_some_and(|agreed| agreed.is_resumed)
     }
 
     /// Wire bytes that wait for the rest of their record.

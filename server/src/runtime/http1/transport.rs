@@ -22,7 +22,7 @@ use crate::runtime::conn::tls::{Session, State, TlsSession};
 use crate::runtime::exchange::carrier::STALL;
 use crate::runtime::shard::handshake_limiter::HandshakeLimiter;
 use crate::runtime::sys::descriptor;
-use crate::tls::{PROTOCOLS, Terms};
+use crate::tls::Terms;
 
 /// The timeout of a handshake, the same as in Go's client and so client-go (`TLSHandshakeTimeout`). The time that it waits here
 /// for other handshakes does not count.
@@ -280,8 +280,7 @@ impl Transport {
 
     /// The protocol that was agreed on with the client; `None`: there is no TLS, or the client named none.
     pub(in crate::runtime) fn protocol(&self) -> Option<&'static [u8]> {
-        let agreed = self.tls.as_ref()?.protocol()?;
-        PROTOCOLS.into_iter().find(|protocol| *protocol == agreed)
+        self.tls.as_ref()?.protocol()
     }
 
     /// The leaf of the client's certificate chain, in DER, if it sent one and it was verified.
