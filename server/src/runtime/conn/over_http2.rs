@@ -71,7 +71,7 @@ impl Case {
         stand.until(|_| true);
         while requests.len() < codings.len() {
             stand.turn(stand.now());
-            requests.extend(stand.conns.take_requests());
+            requests.extend(std::iter::from_fn(|| stand.conns.next_request(now)));
         }
         let owner = requests[0].owner;
         let mut watches = Vec::new();
@@ -276,7 +276,8 @@ fn what_came_before_the_watch_is_read() {
     let mut requests = Vec::new();
     while requests.len() < 2 {
         case.stand.turn(case.stand.now());
-        requests.extend(case.stand.conns.take_requests());
+        let now = case.stand.now();
+        requests.extend(std::iter::from_fn(|| case.stand.conns.next_request(now)));
     }
     // A masked ping of 2 bytes; and a body that nobody reads.
     case.send(&frame(DATA, 0, 3, b"\x89\x82\0\0\0\0hi"));
@@ -329,6 +330,22 @@ fn a_stream_ends_alone() {
     assert_eq!(case.stand.conns.take_gone(), 3);
     assert!(case.stand.is_open(case.owner.slot));
     assert_eq!(case.offer(watches[0], b"late"), Sent::Gone);
+}
+
+/// Nobody begins to answer what is not asked for any more, and its stream is gone.
+#[test]
+fn a_request_that_is_reset_before_it_begins_is_dropped() {
+    let (mut case, _) = Case::open(1000, vec![Coding::Bare]);
+    let reset = frame(RST_STREAM, 0, 3, &8u32.to_be_bytes());
+    case.send(&[frame(HEADERS, 5, 3, GET), reset, frame(HEADERS, 5, 5, GET)].concat());
+    let now = case.stand.now();
+    while !case.stand.conns.has_requests() {
+        case.stand.turn(now);
+    }
+    let next = std::iter::from_fn(|| case.stand.conns.next_request(now)).collect::<Vec<_>>();
+    let [request] = &next[..] else { panic!("one is left: {next:?}") };
+    assert!(!request.stream.is_gone());
+    assert_eq!(case.stand.conns.open_http2s().streams, 2, "the watch, and the request that is left");
 }
 
 /// The connection of a peer that breaks a rule ends, and all of its streams.

@@ -8,6 +8,7 @@ mod gather;
 mod task;
 mod turn;
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -80,7 +81,7 @@ pub(in crate::runtime) struct NewRequest {
 pub(super) struct Http2Table {
     all: Vec<Owner>,
     next_look: Tick,
-    requests: Vec<NewRequest>,
+    requests: VecDeque<NewRequest>,
     /// Watches on streams.
     watches: usize,
     /// Watches that were to begin on a stream which was gone.
@@ -101,7 +102,7 @@ pub(super) struct Http2Table {
 struct Arrivals<'a> {
     owner: Owner,
     client: &'a Rc<Client>,
-    requests: &'a mut Vec<NewRequest>,
+    requests: &'a mut VecDeque<NewRequest>,
     news: &'a mut Vec<(WatcherId, ConnEvent)>,
     /// Streams that have something to send.
     ready: Vec<StreamKey>,
@@ -119,7 +120,7 @@ impl Events for Arrivals<'_> {
         let stream = Rc::new(RequestStream::new(request.has_ended));
         let client = Rc::clone(self.client);
         let new = NewRequest { owner: self.owner, key, request, stream: Rc::clone(&stream), client };
-        self.requests.push(new);
+        self.requests.push_back(new);
         Carried::Request(stream)
     }
 
@@ -216,9 +217,20 @@ impl Conns {
         self.rest_until(Tick::ZERO, owner);
     }
 
-    /// Requests that came since the last call.
-    pub(in crate::runtime) fn take_requests(&mut self) -> Vec<NewRequest> {
-        std::mem::take(&mut self.http2.requests)
+    /// The next request that came and was not taken yet. One whose stream was reset meanwhile is nobody's any more.
+    pub(in crate::runtime) fn next_request(&mut self, now: Tick) -> Option<NewRequest> {
+        while let Some(request) = self.http2.requests.pop_front() {
+            if !request.stream.is_gone() {
+                return Some(request);
+            }
+            self.release(request.owner, request.key, now);
+        }
+        None
+    }
+
+    /// Whether there is another.
+    pub(in crate::runtime) fn has_requests(&self) -> bool {
+        !self.http2.requests.is_empty()
     }
 
     /// Calls `count` with what peers did since the last call, and the codes with which connections ended.
