@@ -105,6 +105,7 @@ fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<R
                 sleep(SLEEP_MAX).await;
             }
             woken.notify.ring();
+            woken.has_looked();
         }
     })
     .detach();
@@ -154,12 +155,7 @@ async fn drive(local: &Rc<Local>) {
             Turn::Again => {
                 local.let_through(false);
                 future::yield_now().await;
-                if local.must_look() {
-                    // Through the kernel: the executor notices the eventfd only when it polls its rings.
-                    local.handle().wake.ring();
-                    notified(local, SLEEP_MAX).await;
-                    local.has_looked();
-                }
+                look_if_due(local).await;
                 continue;
             }
             Turn::Sleep { until } => local.rest(until).map_or(SLEEP_MAX, |rest| rest.min(SLEEP_MAX)),
@@ -174,7 +170,25 @@ async fn drive(local: &Rc<Local>) {
             notified(local, until).await;
         }
         wake.cancel_sleep();
+        if local.handshakes.is_busy() {
+            // One step after the other is ready, and the executor does not sleep.
+            look_if_due(local).await;
+        }
     }
+}
+
+/// Makes the executor poll its rings if it has not for long.
+async fn look_if_due(local: &Local) {
+    if !local.must_look() {
+        return;
+    }
+    // Through the kernel: the executor notices the eventfd only when it polls its rings.
+    local.handle().wake.ring();
+    let give_up = local.now().plus(SLEEP_MAX);
+    while local.is_looking() && local.now() < give_up {
+        notified(local, SLEEP_MAX).await;
+    }
+    local.has_looked();
 }
 
 /// Starts requests that came over HTTP/2, for a limited time: a client may send hundreds at once. Whether some are left.

@@ -67,6 +67,11 @@ impl HandshakeLimiter {
         }
     }
 
+    /// Whether a step is in progress or may begin.
+    pub(in crate::runtime) fn is_busy(&self) -> bool {
+        self.inside.get().is_some() || !self.waiting.borrow().is_empty()
+    }
+
     /// A step has ended. The next may follow after as much time as this one took.
     fn leave(&self, now: Tick) {
         if let Some(since) = self.inside.take() {

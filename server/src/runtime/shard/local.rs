@@ -119,6 +119,11 @@ impl Local {
         self.scheduling.must_look()
     }
 
+    /// See [`Scheduling::is_looking`].
+    pub(in crate::runtime) const fn is_looking(&self) -> bool {
+        self.scheduling.is_looking()
+    }
+
     /// See [`Scheduling::has_looked`].
     pub(in crate::runtime) fn has_looked(&self) {
         self.scheduling.has_looked();

@@ -51,6 +51,11 @@ impl Scheduling {
         self.looking.get()
     }
 
+    /// Whether tasks sleep for that.
+    pub(super) const fn is_looking(&self) -> bool {
+        self.looking.get()
+    }
+
     /// The executor has polled its rings.
     pub(super) fn has_looked(&self) {
         self.looking.set(false);
