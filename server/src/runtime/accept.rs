@@ -97,7 +97,10 @@ pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, kind: Listen
                 local.handle().tally.refused(Refusal::Closing)
             }
             Ok(stream) => match kind {
-                ListenerKind::Public => welcome(&local, stream).await,
+                ListenerKind::Public => {
+                    welcome(&local, stream).await;
+                    local.pass_accepted().await;
+                }
                 // A connection that gets the last descriptor is refused and gives it back, so that the next connection gets an
                 // answer too instead of waiting in the kernel.
                 ListenerKind::Admin if !is_another_left(&local) => {

@@ -33,8 +33,6 @@ const RING_DEPTH: usize = 512;
 /// fired before it runs the first of them, which happens to a thread that is descheduled at that moment; at worst the shard
 /// never begins. Tasks yield by themselves instead, and make the executor poll its rings.
 const PREEMPT: Duration = Duration::from_secs(24 * 3600);
-/// How long requests over HTTP/2 are started between two turns: some five to ten of them.
-const START_TIME: Duration = Duration::from_micros(200);
 /// How often a closing shard checks whether all requests and watches have ended.
 const CLOSING_POLL: Duration = Duration::from_millis(5);
 /// The longest sleep. It limits the delay of a missed wake-up, and the watchdog sees a turn in each of its intervals. A wake-up
@@ -126,6 +124,8 @@ fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<R
 async fn drive(local: &Rc<Local>) {
     let mut closing_since = None;
     loop {
+        let began = local.now();
+        local.have_run(began);
         local.absorb();
         let (turn, released) = {
             let mut core = local.core.borrow_mut();
@@ -135,17 +135,13 @@ async fn drive(local: &Rc<Local>) {
         for link in released {
             resume(local, link);
         }
-        let requests_wait = start_requests(local);
-        let mut turn = local.core.borrow_mut().publish(turn);
-        if requests_wait {
-            turn = Turn::Again;
-        }
+        start_requests(local);
+        let turn = local.core.borrow_mut().publish(turn);
         local.handle().heartbeat.fetch_add(1, Ordering::Relaxed);
         if local.closing() {
             // Shards exit together: a shard that exited could not carry a watch that another one still hands over.
             let since = *closing_since.get_or_insert_with(Instant::now);
-            let is_idle = !requests_wait && local.shared.handles.are_idle();
-            if is_idle || since.elapsed() >= local.shared.options.drain_grace {
+            if local.shared.handles.are_idle() || since.elapsed() >= local.shared.options.drain_grace {
                 local.core.borrow_mut().cut();
                 local.handle().has_left.store(true, Ordering::Relaxed);
                 return;
@@ -153,7 +149,7 @@ async fn drive(local: &Rc<Local>) {
         }
         let mut until = match turn {
             Turn::Again => {
-                local.let_through(false);
+                local.let_through(false, began);
                 future::yield_now().await;
                 look_if_due(local).await;
                 continue;
@@ -163,7 +159,11 @@ async fn drive(local: &Rc<Local>) {
         if closing_since.is_some() {
             until = until.min(CLOSING_POLL);
         }
-        local.let_through(true);
+        if local.let_through(true, began) {
+            future::yield_now().await;
+            look_if_due(local).await;
+            continue;
+        }
         let wake = &local.handle().wake;
         wake.prepare_sleep();
         if !local.has_work() {
@@ -191,16 +191,12 @@ async fn look_if_due(local: &Local) {
     local.has_looked();
 }
 
-/// Starts requests that came over HTTP/2, for a limited time: a client may send hundreds at once. Whether some are left.
-fn start_requests(local: &Rc<Local>) -> bool {
-    let began = local.now();
+/// Starts requests that came over HTTP/2.
+fn start_requests(local: &Rc<Local>) {
     loop {
         let next = local.core.borrow_mut().conns().next_request(local.now());
-        let Some(request) = next else { return false };
+        let Some(request) = next else { return };
         start_request(local, http2::serve(Rc::clone(local), request));
-        if local.now().since(began) >= START_TIME {
-            return local.core.borrow_mut().conns().has_requests();
-        }
     }
 }
 

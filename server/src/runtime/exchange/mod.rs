@@ -82,6 +82,9 @@ impl<C: Carrier> Exchange<C> {
             RequestScope::begin(shared, self.local.number, head, &asked, kind, || self.carrier.peer());
         self.scope = Some(scope);
         let local = Rc::clone(&self.local);
+        if kind == ListenerKind::Public {
+            local.pass().await;
+        }
         let next = match kind {
             ListenerKind::Public => self.exchange(&local.shared.app, head, asked).await,
             ListenerKind::Admin => self.exchange(&Operators(&local), head, asked).await,

@@ -30,6 +30,9 @@ use crate::source::epoch::Epoch;
 /// Interval of the searches for the slowest watcher.
 const SLOWEST_EVERY: Duration = Duration::from_secs(1);
 
+/// A turn that is so late is made by the task that notices: hundreds may be ready before the one that drives the shard.
+const LATE: Duration = Duration::from_millis(1);
+
 /// The engine's shard, its watches and their epoch.
 #[derive(Debug)]
 pub(in crate::runtime) struct Core {
@@ -157,6 +160,13 @@ impl Core {
         self.watches.flush();
         self.take_ended(now);
         turn
+    }
+
+    /// Makes a turn if the driver is late. Ended watches are released when it comes.
+    pub(super) fn turn_if_late(&mut self, now: Tick) {
+        if now.since(self.turned.0) >= LATE {
+            self.turn(now);
+        }
     }
 
     fn take_ended(&mut self, now: Tick) {

@@ -17,6 +17,7 @@ use rustix::net::{Shutdown, shutdown};
 
 use super::core::Core;
 use super::handshake_limiter::HandshakeLimiter;
+use super::request_gate::RequestGate;
 use super::revision_waiters::RevisionWaiters;
 use super::scheduling::Scheduling;
 use super::source_client::{SourceClient, something_else, too_many};
@@ -45,6 +46,10 @@ pub(in crate::runtime) struct Local {
     source: SourceClient,
     waiters: RevisionWaiters,
     scheduling: Scheduling,
+    /// The queue of requests.
+    requests: RequestGate,
+    /// The same for new connections: however many requests wait, these are accepted.
+    accepts: RequestGate,
     /// The queue of handshakes.
     pub(in crate::runtime) handshakes: Rc<HandshakeLimiter>,
     /// Draws jitter and generated names; no secret depends on it.
@@ -71,6 +76,8 @@ impl Local {
             source: SourceClient::new(number, Arc::clone(&shared.commands)),
             waiters: RevisionWaiters::default(),
             scheduling: Scheduling::new(clock),
+            requests: RequestGate::new(Rc::clone(&notify)),
+            accepts: RequestGate::new(Rc::clone(&notify)),
             handshakes: HandshakeLimiter::new(clock, Rc::clone(&notify)),
             notify,
             random: RefCell::new(fastrand::Rng::new()),
@@ -129,10 +136,40 @@ impl Local {
         self.scheduling.has_looked();
     }
 
-    /// The shard has made a turn: some of the tasks that wait for that continue; all, if it has no work.
-    pub(in crate::runtime) fn let_through(&self, idle: bool) {
+    /// Waits until a request may begin, or go on after a wait for something else.
+    pub(in crate::runtime) async fn pass(&self) {
+        self.pass_at(&self.requests).await;
+    }
+
+    /// Waits until another connection may be accepted.
+    pub(in crate::runtime) async fn pass_accepted(&self) {
+        self.pass_at(&self.accepts).await;
+    }
+
+    async fn pass_at(&self, gate: &RequestGate) {
+        let now = self.now();
+        if !gate.is_open(now) {
+            self.core.borrow_mut().turn_if_late(now);
+            gate.wait().await;
+        }
+    }
+
+    /// What was let through has run.
+    pub(in crate::runtime) fn have_run(&self, now: Tick) {
+        self.requests.have_run(now);
+        self.accepts.have_run(now);
+    }
+
+    /// The shard has made a turn, which began then: some of the tasks that wait for that continue; all of those that are in the
+    /// middle of a reply, if it has no work. Whether some wait for another turn.
+    pub(in crate::runtime) fn let_through(&self, idle: bool, began: Tick) -> bool {
+        let now = self.now();
         self.scheduling.turned(idle);
-        self.handshakes.open(idle, self.now());
+        self.handshakes.open(idle, now);
+        for gate in [&self.requests, &self.accepts] {
+            gate.open(idle, now.since(began), now);
+        }
+        self.requests.is_waiting() || self.accepts.is_waiting()
     }
 
     /// Sends a watch to the shard that will carry it.
@@ -248,7 +285,10 @@ impl Host for Local {
 
     async fn ask_upstream(&self, question: Question) -> Result<UpstreamReply, UpstreamError> {
         let client = self.upstream.as_ref().ok_or(UpstreamError::Absent)?;
+        // A question and its answer cost as much as a request.
+        self.pass().await;
         let asked = client.ask(question).await;
+        self.pass().await;
         if let Err(error) = &asked {
             self.handle().tally.upstream.failed(error);
         }

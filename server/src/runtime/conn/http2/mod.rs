@@ -228,11 +228,6 @@ impl Conns {
         None
     }
 
-    /// Whether there is another.
-    pub(in crate::runtime) fn has_requests(&self) -> bool {
-        !self.http2.requests.is_empty()
-    }
-
     /// Calls `count` with what peers did since the last call, and the codes with which connections ended.
     pub(in crate::runtime) fn take_http2_counts(&mut self, count: impl FnOnce(&Counts, &[ErrorCode])) {
         let Http2Table { counts, faults, .. } = &mut self.http2;

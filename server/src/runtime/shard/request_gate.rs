@@ -1,0 +1,169 @@
+//! Limits how long requests run between two turns of a shard.
+//!
+//! Hundreds of requests may arrive at once, and each is a task that is ready: all of them would run before the watches take their
+//! next turn. So a request that would begin when others have run for a while waits here until the shard has made its turn, and
+//! then as many begin as fit into a part of the time that the turn took.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use revcast_engine::tick::Tick;
+
+use crate::runtime::sys::notify::{Notify, Oneshot};
+
+/// How long requests may begin without a turn between them, at least.
+const SLICE: Duration = Duration::from_micros(100);
+/// While the watches have work, requests get this part of the time of a turn.
+const PART: u32 = 4;
+/// The same while the watches have nothing to do.
+const SLICE_IDLE: Duration = Duration::from_millis(1);
+/// A slice that began so long ago was not used up: requests came one by one.
+const STALE: Duration = Duration::from_millis(2);
+/// What a request is taken to cost before one was measured.
+const COST: Duration = Duration::from_micros(50);
+/// A measured cost is limited to this range: a single request may read much, or nothing.
+const COST_RANGE: (Duration, Duration) = (Duration::from_micros(5), Duration::from_millis(2));
+
+/// The gate of one shard.
+#[derive(Debug)]
+pub(in crate::runtime) struct RequestGate {
+    /// Wakes the shard, which lets more begin.
+    notify: Rc<Notify>,
+    waiting: RefCell<VecDeque<Rc<Oneshot<()>>>>,
+    /// When the first request after the last turn began.
+    began: Cell<Option<Tick>>,
+    /// How many were let through then, if others still wait.
+    released: Cell<u32>,
+    /// What a request costs, in the mean of the last ones.
+    cost: Cell<Duration>,
+}
+
+impl RequestGate {
+    pub(super) fn new(notify: Rc<Notify>) -> Self {
+        let (waiting, began, released) = Default::default();
+        Self { notify, waiting, began, released, cost: Cell::new(COST) }
+    }
+
+    /// Waits until the shard has made a turn.
+    pub(in crate::runtime) async fn wait(&self) {
+        let admitted = Rc::new(Oneshot::new());
+        self.waiting.borrow_mut().push_back(Rc::clone(&admitted));
+        self.notify.ring();
+        admitted.received().await;
+    }
+
+    /// Whether a request may begin now: otherwise it waits.
+    pub(in crate::runtime) fn is_open(&self, now: Tick) -> bool {
+        let used = self.began.get().map(|began| now.since(began)).filter(|used| *used < STALE);
+        if used.is_none() {
+            self.began.set(Some(now));
+        }
+        used.is_none_or(|used| used < SLICE) && self.waiting.borrow().is_empty()
+    }
+
+    /// Whether requests wait.
+    pub(in crate::runtime) fn is_waiting(&self) -> bool {
+        !self.waiting.borrow().is_empty()
+    }
+
+    /// The requests that were let through have run.
+    pub(in crate::runtime) fn have_run(&self, now: Tick) {
+        let released = self.released.take();
+        if let Some(began) = self.began.take()
+            && let Some(each) = now.since(began).checked_div(released)
+        {
+            let cost = (3 * self.cost.get() + each.clamp(COST_RANGE.0, COST_RANGE.1)) / 4;
+            self.cost.set(cost);
+        }
+    }
+
+    /// The shard has made a turn, which took so long: more requests begin.
+    pub(in crate::runtime) fn open(&self, idle: bool, turn: Duration, now: Tick) {
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.is_empty() {
+            return;
+        }
+        let slice = if idle { SLICE_IDLE } else { SLICE.max(turn / PART) };
+        let fitting = slice.as_nanos() / self.cost.get().as_nanos();
+        let count = usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, waiting.len());
+        for admitted in waiting.drain(..count) {
+            admitted.send(());
+        }
+        self.began.set(Some(now));
+        // After the last ones the shard may sleep, and the time until its next turn says nothing.
+        self.released.set(if waiting.is_empty() { 0 } else { u32::try_from(count).unwrap_or(u32::MAX) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_lite::future::{block_on, poll_once};
+
+    use super::*;
+
+    fn at(micros: u64) -> Tick {
+        Tick::ZERO.plus(Duration::from_micros(micros))
+    }
+
+    fn gate() -> RequestGate {
+        RequestGate::new(Rc::default())
+    }
+
+    #[test]
+    fn requests_begin_at_once_until_others_have_run_for_long() {
+        let gate = gate();
+        assert!(gate.is_open(at(1_000)));
+        assert!(gate.is_open(at(1_099)));
+        assert!(!gate.is_open(at(1_100)), "the watches take their turn first");
+        gate.have_run(at(1_300));
+        assert!(gate.is_open(at(1_400)));
+        // One by one, however little happens between them.
+        assert!((1..100).all(|number| gate.is_open(at(1_400 + number * 2_000))));
+    }
+
+    #[test]
+    fn as_many_follow_a_turn_as_fit_into_its_time() {
+        let gate = gate();
+        let began = at(1_000);
+        assert!(gate.is_open(began));
+        let mut waiting: Vec<_> = (0..100).map(|_| Box::pin(gate.wait())).collect();
+        let mut ready = || {
+            let before = waiting.len();
+            waiting.retain_mut(|waits| block_on(poll_once(waits.as_mut())).is_none());
+            before - waiting.len()
+        };
+        assert_eq!(ready(), 0);
+        assert!(gate.is_waiting());
+        gate.open(false, Duration::ZERO, began);
+        assert_eq!(ready(), 2, "100 us of 50 us each");
+        // They took 250 us each: the mean is 100.
+        gate.have_run(began.plus(Duration::from_micros(500)));
+        gate.open(false, Duration::from_micros(3200), began);
+        assert_eq!(ready(), 8, "a quarter of the turn");
+        gate.have_run(began.plus(Duration::from_micros(800)));
+        gate.open(true, Duration::ZERO, began);
+        assert_eq!(ready(), 10, "more in an idle shard");
+        // Nothing that waits is forgotten, however long each takes.
+        for _ in 0..80 {
+            gate.have_run(began.plus(Duration::from_secs(1)));
+            gate.open(false, Duration::ZERO, began);
+            assert!(ready() > 0 || !gate.is_waiting());
+        }
+        assert!(!gate.is_waiting());
+    }
+
+    #[test]
+    fn nobody_passes_those_that_wait() {
+        let gate = gate();
+        let began = at(1_000);
+        assert!(gate.is_open(began));
+        let mut waits = Box::pin(gate.wait());
+        assert!(block_on(poll_once(waits.as_mut())).is_none());
+        gate.have_run(began);
+        assert!(!gate.is_open(began), "a slice begins, and one waits");
+        gate.open(true, Duration::ZERO, began);
+        assert!(block_on(poll_once(waits.as_mut())).is_some());
+    }
+}
