@@ -5,19 +5,23 @@
 
 mod completions;
 mod manual;
+mod own;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use lexopt::Arg;
 
 use crate::config::Flags;
 use crate::config::row::{Row, Standard};
 use crate::config::table::ROWS;
+use crate::demo::Terms;
 use crate::printable::one_line;
 use crate::probe::Target;
 use crate::setting::{ConfigError, Origin, Wrong};
 pub use completions::Shell;
-pub use manual::page;
+pub use manual::{page, write_pages};
+use own::{OWN, OwnOption};
 
 /// The command. `revcast` alone is [`Command::Serve`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,14 +39,23 @@ pub enum Command {
     },
     /// Ask a server whether it is ready.
     Probe(Target),
+    /// Serve a small cluster, with clients of it in the same process.
+    Demo {
+        /// The options of its server.
+        flags: Flags,
+        /// Its own.
+        terms: Terms,
+    },
     /// Print completions for a shell.
     Completions(Shell),
-    /// Print the man page.
-    Man,
+    /// Print the man page, or write one for each command into a folder.
+    Man(Option<PathBuf>),
     /// Print the version.
     Version,
     /// Print [`help`].
     Help,
+    /// Print [`help_of`] this command.
+    HelpOf(&'static str),
 }
 
 /// A command, as in the help and the man page.
@@ -54,7 +67,7 @@ struct Verb {
     says: &'static str,
 }
 
-const COMMANDS: [Verb; 8] = [
+const COMMANDS: [Verb; 9] = [
     Verb { name: "serve", argument: "", says: "serve list and watch; the default" },
     Verb { name: "config", argument: "", says: "print the configuration and the origin of each value" },
     Verb {
@@ -63,10 +76,11 @@ const COMMANDS: [Verb; 8] = [
         says: "check this machine and say how to fix what is wrong",
     },
     Verb { name: "probe", argument: "URL", says: "check a URL, as http://127.0.0.1:8081/readyz" },
+    Verb { name: "demo", argument: "", says: "show fan-out: a small cluster, and watchers of it" },
     Verb { name: "completions", argument: "SHELL", says: "print completions for bash, zsh or fish" },
-    Verb { name: "man", argument: "", says: "print the man page: revcast man | man -l -" },
+    Verb { name: "man", argument: "[DIR]", says: "print the man page, or write all of them to DIR" },
     Verb { name: "version", argument: "", says: "print the version" },
-    Verb { name: "help", argument: "", says: "print this help" },
+    Verb { name: "help", argument: "[COMMAND]", says: "print this help, or that of a command" },
 ];
 
 /// Reads the arguments after the program's name.
@@ -77,15 +91,18 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, C
     let mut parser = lexopt::Parser::from_args(arguments);
     let mut words: Vec<String> = Vec::new();
     let mut flags = Flags::default();
-    let mut json = false;
+    let mut own: Vec<(&'static str, String)> = Vec::new();
+    let mut help = false;
     while let Some(argument) = parser.next().map_err(refused)? {
         match argument {
-            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help),
+            Arg::Short('h') | Arg::Long("help") => help = true,
             Arg::Short('V') | Arg::Long("version") => return Ok(Command::Version),
-            Arg::Long("json") => json = true,
             Arg::Long(name) => {
                 let name = name.to_owned();
-                flags.given.push(option(&mut parser, &name)?);
+                match OWN.iter().find(|option| option.name == name) {
+                    Some(option) => own.push((option.name, own_value(&mut parser, option)?)),
+                    None => flags.given.push(option(&mut parser, &name)?),
+                }
             }
             Arg::Short(letter) => return Err(unknown_option(&format!("-{letter}"), None)),
             Arg::Value(word) => words.push(word.to_string_lossy().into_owned()),
@@ -95,28 +112,58 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, C
     let name = words.next();
     let verb = match &name {
         None => &COMMANDS[0],
-        Some(name) => COMMANDS.iter().find(|verb| verb.name == name).ok_or_else(|| unknown_command(name))?,
+        Some(name) => command(name)?,
     };
-    let argument =
-        if verb.argument.is_empty() || verb.argument.starts_with('[') { None } else { words.next() };
+    let takes_word = !verb.argument.is_empty() && !verb.argument.starts_with("[--");
+    let argument = if takes_word { words.next() } else { None };
+    if help {
+        return Ok(if verb.name == "serve" || verb.name == "help" {
+            Command::Help
+        } else {
+            Command::HelpOf(verb.name)
+        });
+    }
     if let Some(more) = words.next() {
         let mend = format!("options start with --; the command is {}", verb.name);
         return Err(ConfigError::at(more, Wrong::new("one argument too many", mend)));
     }
-    if json && verb.name != "doctor" {
-        let wrong = Wrong::new("an option of doctor alone", "remove it, or give revcast doctor --json");
-        return Err(ConfigError::at("--json", wrong));
-    }
+    own::check(&own, verb.name)?;
     Ok(match verb.name {
         "serve" => Command::Serve(flags),
         "config" => Command::Config(flags),
-        "doctor" => Command::Doctor { flags, json },
+        "doctor" => Command::Doctor { flags, json: !own.is_empty() },
+        "demo" => {
+            let mut terms = Terms::default();
+            own.iter().try_for_each(|(name, value)| terms.set(name, value))?;
+            Command::Demo { flags, terms }
+        }
         "probe" => Command::Probe(target(argument.as_deref())?),
         "completions" => Command::Completions(shell(argument.as_deref())?),
-        "man" => Command::Man,
+        "man" => Command::Man(argument.map(PathBuf::from)),
         "version" => Command::Version,
-        _ => Command::Help,
+        _ => match argument {
+            Some(name) => Command::HelpOf(command(&name)?.name),
+            None => Command::Help,
+        },
     })
+}
+
+/// Whether there is a command of this name.
+#[must_use]
+pub fn has_command(name: &str) -> bool {
+    COMMANDS.iter().any(|verb| verb.name == name)
+}
+
+fn command(name: &str) -> Result<&'static Verb, ConfigError> {
+    COMMANDS.iter().find(|verb| verb.name == name).ok_or_else(|| unknown_command(name))
+}
+
+/// The value of a command's own option; empty if it takes none.
+fn own_value(parser: &mut lexopt::Parser, option: &OwnOption) -> Result<String, ConfigError> {
+    if option.value.is_empty() {
+        return Ok(String::new());
+    }
+    value(parser, &option.flag(), option.value)
 }
 
 fn target(url: Option<&str>) -> Result<Target, ConfigError> {
@@ -141,19 +188,21 @@ fn option(parser: &mut lexopt::Parser, name: &str) -> Result<(usize, String), Co
         let value = parser.optional_value().map(|value| value.to_string_lossy().into_owned());
         return Err(unknown_option(&format!("--{name}"), value.as_deref()));
     };
+    Ok((index, value(parser, &row.flag(), row.value)?))
+}
+
+fn value(parser: &mut lexopt::Parser, flag: &str, form: &str) -> Result<String, ConfigError> {
     let value = parser.value().map_err(|_| {
-        let mend = format!("write {} {}", row.flag(), row.value);
-        ConfigError::at(row.flag(), Wrong::new("its value is missing", mend))
+        ConfigError::at(flag, Wrong::new("its value is missing", format!("write {flag} {form}")))
     })?;
-    let value = value.into_string().map_err(|value| {
-        let place = format!("{} \"{}\"", row.flag(), value.to_string_lossy());
+    value.into_string().map_err(|value| {
+        let place = format!("{flag} \"{}\"", value.to_string_lossy());
         ConfigError::at(place, Wrong::new("not UTF-8", "give plain text"))
-    })?;
-    Ok((index, value))
+    })
 }
 
 fn unknown_option(name: &str, value: Option<&str>) -> ConfigError {
-    let mut known: Vec<String> = ROWS.iter().map(Row::flag).collect();
+    let mut known: Vec<String> = ROWS.iter().map(Row::flag).chain(OWN.iter().map(OwnOption::flag)).collect();
     known.extend(["--help".to_owned(), "--version".to_owned()]);
     let place = Origin::Flag(name.to_owned());
     ConfigError::unknown("option", &place, name, value, &known)
@@ -180,6 +229,7 @@ pub fn help() -> String {
         let left = format!("{name} {argument}");
         text.push_str(&format!("  {left:<18} {says}\n"));
     }
+    text.push_str("\nrevcast COMMAND --help prints the options of a command.\n");
     text.push_str("\noptions of serve, config and doctor [default]:\n");
     for row in &ROWS {
         let left = format!("{} {}", row.flag(), row.value);
@@ -196,6 +246,38 @@ pub fn help() -> String {
          --resource may be repeated; REVCAST_RESOURCE takes a list with commas.\n\
          Times: 500ms, 60s, 1m30s. Sizes: 64MiB, 500MB, bytes.\n",
     );
+    text
+}
+
+/// The help of one command: at most 80 columns.
+///
+/// # Panics
+/// There is no such command.
+#[must_use]
+pub fn help_of(name: &str) -> String {
+    let verb = command(name).expect("the name of a command");
+    let space = if verb.argument.is_empty() { "" } else { " " };
+    let (own, rows): (Vec<_>, Vec<_>) = (own::of(name).collect(), own::rows(name).collect());
+    let options = if own.is_empty() && rows.is_empty() { "" } else { " [--OPTION VALUE]..." };
+    let mut text =
+        format!("revcast {name}: {}\n\nusage: revcast {name}{space}{}{options}\n", verb.says, verb.argument);
+    if let Some(about) = own::about(name) {
+        text.push_str(&format!("\n{about}\n"));
+    }
+    if !options.is_empty() {
+        text.push_str("\noptions [default]:\n");
+    }
+    let mut line = |flag: String, value: &str, help: &str, standard: &str| {
+        let left = format!("{flag} {value}");
+        let standard = if matches!(standard, "" | "none") { String::new() } else { format!(" [{standard}]") };
+        text.push_str(&format!("  {left:<25} {help}{standard}\n"));
+    };
+    own.iter().for_each(|option| line(option.flag(), option.value, option.help, option.standard));
+    if rows.len() == ROWS.len() {
+        text.push_str("  and those of serve: revcast help\n");
+    } else {
+        rows.iter().for_each(|row| line(row.flag(), row.value, row.help, row.standard_text()));
+    }
     text
 }
 
@@ -218,12 +300,28 @@ mod tests {
         assert_eq!(run("--json doctor"), Ok(Command::Doctor { flags: Flags::default(), json: true }));
         assert!(matches!(run("probe http://127.0.0.1:8081/readyz"), Ok(Command::Probe(_))));
         assert_eq!(run("completions fish"), Ok(Command::Completions(Shell::Fish)));
-        assert_eq!(run("man"), Ok(Command::Man));
+        assert_eq!(run("man"), Ok(Command::Man(None)));
+        assert_eq!(run("man pages"), Ok(Command::Man(Some("pages".into()))));
+        let terms = Terms { watchers: 7, json: true, open: Some(false), ..Terms::default() };
+        let flags = |line| match run(line) {
+            Ok(Command::Serve(flags)) => flags,
+            other => panic!("{other:?}"),
+        };
+        let wanted = Command::Demo { flags: flags("--listen 127.0.0.1:0"), terms };
+        assert_eq!(run("demo --watchers 7 --listen=127.0.0.1:0 --json --no-open"), Ok(wanted));
         for line in ["version", "--version", "-V"] {
             assert_eq!(run(line), Ok(Command::Version), "{line}");
         }
         for line in ["help", "--help", "-h", "serve --help", "--listen x:1 -h"] {
             assert_eq!(run(line), Ok(Command::Help), "{line}");
+        }
+        for (line, of) in [
+            ("demo --help", "demo"),
+            ("-h --json doctor", "doctor"),
+            ("help man", "man"),
+            ("probe -h", "probe"),
+        ] {
+            assert_eq!(run(line), Ok(Command::HelpOf(of)), "{line}");
         }
     }
 
@@ -235,7 +333,15 @@ mod tests {
             ("--ring-event=5", "--ring-event=\"5\": no such option; did you mean --ring-events?"),
             ("--ring_bytes 5", "--ring_bytes: no such option; did you mean --ring-bytes?"),
             ("--colour", "--colour: no such option; remove it, or see revcast --help"),
-            ("--json", "--json: an option of doctor alone; remove it, or give revcast doctor --json"),
+            ("--json", "--json: not an option of serve; remove it, or give revcast doctor --json"),
+            (
+                "config --watchers 5",
+                "--watchers: not an option of config; remove it, or give revcast demo --watchers N",
+            ),
+            ("demo --watchers", "--watchers: its value is missing; write --watchers N"),
+            ("demo --watcher 5", "--watcher: no such option; did you mean --watchers?"),
+            ("demo --writes 0", "--writes \"0\": too small; give a number from 1 to 500"),
+            ("help sevre", "sevre: no such command; did you mean serve?"),
             ("completions", "completions \"\": not a supported shell; give bash, zsh or fish"),
             (
                 "completions bash zsh",
@@ -269,5 +375,21 @@ mod tests {
         for line in help.lines() {
             assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
         }
+    }
+
+    #[test]
+    fn each_command_has_its_help() {
+        for verb in &COMMANDS {
+            let help = help_of(verb.name);
+            assert!(help.contains(verb.says) && help.contains(verb.argument), "{help}");
+            for option in own::of(verb.name) {
+                assert!(help.contains(&format!("  {} {}", option.flag(), option.value)), "{help}");
+                assert!(help.contains(option.help) && help.contains(option.standard), "{help}");
+            }
+            for line in help.lines() {
+                assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+            }
+        }
+        assert!(help_of("demo").contains("--admin-listen") && !help_of("version").contains("options"));
     }
 }

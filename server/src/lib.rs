@@ -3,7 +3,7 @@
 //! It owns the sockets, the store, the options and the Kubernetes API. The engine decides what watches are sent. Modules:
 //! `http` and `api` are pure; `auth` decides who may do what; `frontend` is the interface to protocols, `serve` implements the
 //! requests of Kubernetes; `source` is where changes come from; only `runtime` uses glommio and io_uring, but for
-//! `doctor`, which asks the kernel for a ring.
+//! `doctor`, which asks the kernel for a ring. `demo` is a client of the server, in the same process.
 
 mod abort_on_panic;
 pub mod allocator;
@@ -17,6 +17,7 @@ pub mod config;
 #[cfg(test)]
 #[path = "../../engine/tests/allocations/counting.rs"]
 mod counting;
+pub mod demo;
 pub mod doctor;
 pub mod durations;
 pub mod frontend;

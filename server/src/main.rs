@@ -13,6 +13,7 @@ use revcast::auth::reload::AuthReloader;
 use revcast::catalog::Catalogs;
 use revcast::clock::Clock;
 use revcast::config::{Config, Flags, ResourceForm, ResourceTable};
+use revcast::demo;
 use revcast::notify::Manager;
 use revcast::serve::{App, Beside, Freshness};
 use revcast::setting::ConfigError;
@@ -70,6 +71,7 @@ impl From<ConfigError> for Failure {
 fn run() -> Result<ExitCode, Failure> {
     match args::parse(std::env::args_os().skip(1))? {
         Command::Help => print(&args::help()),
+        Command::HelpOf(name) => print(&args::help_of(name)),
         Command::Version => print(&format!("revcast {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Config(flags) => print(&load(&flags)?.to_toml()),
         Command::Doctor { flags, json } => {
@@ -86,8 +88,13 @@ fn run() -> Result<ExitCode, Failure> {
         }
         Command::Probe(target) => print(&(target.ask().map_err(Failure::Run)? + "\n")),
         Command::Completions(shell) => print(&shell.script()),
-        Command::Man => print(&args::page()),
-        Command::Serve(flags) => serve(&load(&flags)?)?,
+        Command::Man(None) => print(&args::page()),
+        Command::Man(Some(dir)) => print(&args::write_pages(&dir).map_err(Failure::Run)?),
+        Command::Serve(flags) => serve(&load(&flags)?, None)?,
+        Command::Demo { flags, terms } => {
+            let (config, notes) = demo::configuration(&flags, &doctor::affinity())?;
+            serve(&config, Some((terms, notes)))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -96,7 +103,8 @@ fn load(flags: &Flags) -> Result<Config, ConfigError> {
     Config::load(flags, std::env::vars_os(), &doctor::affinity())
 }
 
-fn serve(config: &Config) -> Result<(), Failure> {
+/// Serves, for clients or for a demo with what it has to say.
+fn serve(config: &Config, demo: Option<(demo::Terms, Vec<String>)>) -> Result<(), Failure> {
     // Before memory is allocated.
     revcast::allocator::refuse_huge_pages();
     log::start(config.log);
@@ -147,6 +155,9 @@ fn serve(config: &Config) -> Result<(), Failure> {
     let closer = running.closer();
     let reloader = tls.map(|tls| Reloader::start(tls, move || closer.review()));
     let reloader = reloader.transpose().map_err(|error| Failure::Run(format!("no thread: {error}")))?;
+    if let Some((terms, notes)) = demo {
+        return show(&terms, notes, running, watchers_max, ends);
+    }
     print(&greeting(config, &running, &store));
 
     let manager = Manager::of_environment().unwrap_or_else(|error| {
@@ -171,6 +182,28 @@ fn serve(config: &Config) -> Result<(), Failure> {
     audit.iter().for_each(Audit::flush);
     log::flush();
     result
+}
+
+/// Runs a demo of the server, and then closes it.
+fn show(
+    terms: &demo::Terms,
+    notes: Vec<String>,
+    running: runtime::Running,
+    watchers_max: usize,
+    ends: ShutdownSignals,
+) -> Result<(), Failure> {
+    let stop = demo::Stop::default();
+    let stopped = stop.clone();
+    let listener = ends.first(move || stopped.now()).map_err(|error| Failure::Run(error.to_string()))?;
+    let admin = running.admin_listen.expect("the demo's configuration has an address for its page");
+    let has_top = args::has_command("top");
+    let server = demo::Server { listen: running.listen, admin, watchers_max, has_top, notes };
+    let shown = demo::run(terms, server, &stop).map_err(Failure::Run);
+    running.closer().close(true);
+    let closed = running.join().map_err(|error| Failure::Run(error.to_string()));
+    listener.end();
+    log::flush();
+    shown.and(closed)
 }
 
 /// The thread that reads files for authentication and authorization again, if there are any.

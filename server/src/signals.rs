@@ -67,6 +67,28 @@ impl ShutdownSignals {
     }
 }
 
+impl ShutdownSignals {
+    /// Calls `then` at the first SIGTERM or SIGINT; a second one ends the process. For a process that has more to end than a
+    /// server.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn first(mut self, then: impl FnOnce() + Send + 'static) -> std::io::Result<Listener> {
+        let handle = self.0.handle();
+        let listen = move || {
+            let mut then = Some(then);
+            for signal in self.0.forever().filter(|signal| *signal != SIGHUP) {
+                match then.take() {
+                    Some(then) => then(),
+                    None => std::process::exit(128 + signal),
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("signals".into()).spawn(listen)?;
+        Ok(Listener { handle, thread })
+    }
+}
+
 impl Listener {
     /// Stops waiting for signals.
     pub fn end(self) {

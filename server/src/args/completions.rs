@@ -3,6 +3,7 @@
 //! It owns each shell's quoting. It never lists options itself.
 
 use super::COMMANDS;
+use super::own::{self, OWN, OwnOption};
 use crate::config::row::{Row, TRUTH};
 use crate::config::table::ROWS;
 
@@ -89,6 +90,8 @@ fn bash() -> String {
         ));
     };
     offer("completions", &format!("-W '{}'", shells()));
+    offer("help", &format!("-W '{}'", COMMANDS.map(|verb| verb.name).join(" ")));
+    offer("man", "-d");
     for row in &ROWS {
         match value(row) {
             Value::File => offer(&row.flag(), "-f"),
@@ -97,19 +100,33 @@ fn bash() -> String {
             Value::Anything => {}
         }
     }
-    let free: Vec<String> =
-        ROWS.iter().filter(|row| matches!(value(row), Value::Anything)).map(Row::flag).collect();
+    let rows = ROWS.iter().filter(|row| matches!(value(row), Value::Anything)).map(Row::flag);
+    let own = OWN.iter().filter(|option| !option.value.is_empty()).map(OwnOption::flag);
+    let free: Vec<String> = rows.chain(own).collect();
     text.push_str(&format!("        {}) return ;;\n    esac\n", free.join("|")));
-    let options: Vec<String> =
-        ROWS.iter().map(Row::flag).chain(["--json".to_owned(), "--help".to_owned()]).collect();
     let commands = COMMANDS.map(|verb| verb.name);
     text.push_str(&format!(
-        "    if [[ $word == -* ]]; then\n        mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$word\")\n    else\n        \
-         mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$word\")\n    fi\n}}\ncomplete -F _revcast revcast\n",
-        options.join(" "),
+        "    local command=serve known\n    for known in \"${{COMP_WORDS[@]:1:COMP_CWORD-1}}\"; do\n        \
+         case \"$known\" in {}) command=$known; break ;; esac\n    done\n    \
+         if [[ $word != -* ]]; then\n        \
+         mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$word\"); return\n    fi\n    case \"$command\" in\n",
+        commands.join("|"),
         commands.join(" ")
     ));
+    for name in commands {
+        text.push_str(&format!(
+            "        {name}) mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$word\") ;;\n",
+            flags(name).join(" ")
+        ));
+    }
+    text.push_str("    esac\n}\ncomplete -F _revcast revcast\n");
     text
+}
+
+/// All options of a command.
+fn flags(verb: &str) -> Vec<String> {
+    let own = own::of(verb).map(OwnOption::flag);
+    own.chain(own::rows(verb).map(Row::flag)).chain(["--help".to_owned()]).collect()
 }
 
 fn zsh() -> String {
@@ -144,8 +161,26 @@ fn zsh() -> String {
             quoted(row.value)
         ));
     }
+    for (at, option) in OWN.iter().enumerate() {
+        // zsh takes an option once, whichever commands have it.
+        if OWN[..at].iter().any(|other| other.name == option.name) {
+            continue;
+        }
+        let verbs: Vec<&str> =
+            OWN.iter().filter(|other| other.name == option.name).map(|own| own.verb).collect();
+        let (sign, value) = match option.value {
+            "" => ("", String::new()),
+            value => ("=", format!(":{value}: ")),
+        };
+        text.push_str(&format!(
+            "        '{}{sign}[{}: {}]{value}' \\\n",
+            option.flag(),
+            verbs.join(", "),
+            quoted(option.help)
+        ));
+    }
     text.push_str(&format!(
-        "        '--json[doctor: as JSON]' \\\n        '(- *)--help[print the help]' \\\n        \
+        "        '(- *)--help[print the help]' \\\n        \
          '1:command:{{_describe command commands}}' \\\n        '2:shell:({})'\n}}\n\
          if [[ ${{funcstack[1]}} == _revcast ]]; then _revcast \"$@\"; else compdef _revcast revcast; fi\n",
         shells()
@@ -167,10 +202,21 @@ fn fish() -> String {
     }
     text.push_str(&format!(
         "complete -c revcast -n '__fish_seen_subcommand_from completions' -a '{}'\n\
-         complete -c revcast -n '__fish_seen_subcommand_from doctor' -l json -d 'as JSON'\n\
+         complete -c revcast -n '__fish_seen_subcommand_from help' -a '{}'\n\
+         complete -c revcast -n '__fish_seen_subcommand_from man' -a '(__fish_complete_directories)'\n\
          complete -c revcast -l help -d 'print the help'\n",
-        shells()
+        shells(),
+        COMMANDS.map(|verb| verb.name).join(" ")
     ));
+    for option in &OWN {
+        let how = if option.value.is_empty() { "" } else { " -x" };
+        text.push_str(&format!(
+            "complete -c revcast -n '__fish_seen_subcommand_from {}' -l {}{how} -d {}\n",
+            option.verb,
+            option.name,
+            quoted(option.help)
+        ));
+    }
     for row in &ROWS {
         let how = match value(row) {
             Value::File | Value::Folder => "-r -F".to_owned(),
@@ -204,6 +250,10 @@ mod tests {
                 let word = if shell == Shell::Fish { row.name.to_owned() } else { row.flag() };
                 assert!(has(&word), "{} has no {word}", shell.name());
                 assert!(words(row).iter().all(|word| script.contains(word)), "{}: {word}", shell.name());
+            }
+            for option in &OWN {
+                let word = if shell == Shell::Fish { option.name.to_owned() } else { option.flag() };
+                assert!(has(&word), "{} has no {word}", shell.name());
             }
             assert!(COMMANDS.iter().all(|verb| has(verb.name)), "{}", shell.name());
         }
@@ -257,5 +307,15 @@ mod tests {
         assert_eq!(offered(&["revcast", "--log-level", "w"]).unwrap(), ["warn"]);
         assert_eq!(offered(&["revcast", "completions", ""]).unwrap(), ["bash", "zsh", "fish"]);
         assert_eq!(offered(&["revcast", "--shards", "x"]).unwrap(), [""]);
+        // Each command has its own, and none of the others'.
+        for verb in &COMMANDS {
+            let mut wanted = flags(verb.name);
+            let mut all = offered(&["revcast", verb.name, "--"]).unwrap();
+            (wanted.sort_unstable(), all.sort_unstable());
+            assert_eq!(all, wanted, "{}", verb.name);
+        }
+        assert_eq!(offered(&["revcast", "demo", "--w"]).unwrap(), ["--watchers", "--writes"]);
+        assert_eq!(offered(&["revcast", "demo", "--watchers", "x"]).unwrap(), [""]);
+        assert_eq!(offered(&["revcast", "help", "de"]).unwrap(), ["demo"]);
     }
 }

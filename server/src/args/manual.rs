@@ -1,7 +1,10 @@
-//! The man page, made from the table of options, as roff (man(7)).
+//! The man pages, made from the tables of commands and options, as roff (man(7)): one of the program, and one of each command.
 
-use super::COMMANDS;
-use crate::config::row::Standard;
+use std::path::Path;
+
+use super::own::{self, OwnOption};
+use super::{COMMANDS, Verb};
+use crate::config::row::{Row, Standard};
 use crate::config::table::ROWS;
 
 const ABOUT: &str = "\
@@ -83,19 +86,82 @@ pub fn page() -> String {
         text.push_str(&format!(".TP\n\\fB{}\\fR{argument}\n{}.\n", verb.name, plain(verb.says)));
     }
     text.push_str(".SH OPTIONS\n");
-    for row in &ROWS {
-        let standard = match row.standard {
-            Standard::Text(standard) | Standard::Unset(standard) => plain(standard),
-        };
-        text.push_str(&format!(
-            ".TP\n\\fB{}\\fR \\fI{}\\fR\n{}. Default: {standard}.\n",
-            plain(&row.flag()),
-            plain(row.value),
-            plain(row.help)
-        ));
-    }
+    ROWS.iter().for_each(|row| text.push_str(&of_row(row)));
     text.push_str(REST);
     text
+}
+
+/// The page of one command.
+fn page_of(verb: &Verb) -> String {
+    let (name, version) = (verb.name, env!("CARGO_PKG_VERSION"));
+    let argument =
+        if verb.argument.is_empty() { String::new() } else { format!(" \\fI{}\\fR", plain(verb.argument)) };
+    let says = plain(verb.says);
+    let (own, rows): (Vec<_>, Vec<_>) = (own::of(name).collect(), own::rows(name).collect());
+    let options = if own.is_empty() && rows.is_empty() { "" } else { " [\\fB\\-\\-\\fIOPTION VALUE\\fR]..." };
+    let mut text = format!(
+        ".TH REVCAST\\-{} 1 \"\" \"revcast {version}\" \"User Commands\"\n.SH NAME\nrevcast\\-{name} \\- {says}\n\
+         .SH SYNOPSIS\n\\fBrevcast {name}\\fR{argument}{options}\n.SH DESCRIPTION\n",
+        name.to_uppercase()
+    );
+    match own::about(name) {
+        None => text.push_str(&format!("{says}.\n")),
+        // Its lines are short, and some are commands: they stay as they are.
+        Some(about) => {
+            let lines: Vec<String> = about.lines().map(|line| plain(line) + "\n").collect();
+            text.push_str(&format!(".nf\n{}.fi\n", lines.concat()));
+        }
+    }
+    if !options.is_empty() {
+        text.push_str(".SH OPTIONS\n");
+    }
+    own.iter().for_each(|option| text.push_str(&of_own(option)));
+    rows.iter().for_each(|row| text.push_str(&of_row(row)));
+    text.push_str(".SH SEE ALSO\n.BR revcast (1)\n");
+    text
+}
+
+/// Writes a page for each command, and that of the program, into `dir`, and makes it if it is not there. Returns their paths,
+/// one a line.
+///
+/// # Errors
+/// A folder or a file that cannot be written.
+pub fn write_pages(dir: &Path) -> Result<String, String> {
+    let failed = |path: &Path, error: std::io::Error| {
+        format!("man: {}: {error}: name a folder that can be written", path.display())
+    };
+    std::fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
+    let of_commands = COMMANDS.iter().map(|verb| (format!("revcast-{}.1", verb.name), page_of(verb)));
+    let mut written = String::new();
+    for (name, text) in std::iter::once(("revcast.1".to_owned(), page())).chain(of_commands) {
+        let path = dir.join(name);
+        std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
+        written.push_str(&format!("{}\n", path.display()));
+    }
+    Ok(written)
+}
+
+fn of_row(row: &Row) -> String {
+    let standard = match row.standard {
+        Standard::Text(standard) | Standard::Unset(standard) => plain(standard),
+    };
+    format!(
+        ".TP\n\\fB{}\\fR \\fI{}\\fR\n{}. Default: {standard}.\n",
+        plain(&row.flag()),
+        plain(row.value),
+        plain(row.help)
+    )
+}
+
+fn of_own(option: &OwnOption) -> String {
+    let (flag, help) = (plain(&option.flag()), plain(option.help));
+    let value = if option.value.is_empty() { String::new() } else { format!(" \\fI{}\\fR", option.value) };
+    let standard = if option.standard.is_empty() {
+        String::new()
+    } else {
+        format!(" Default: {}.", plain(option.standard))
+    };
+    format!(".TP\n\\fB{flag}\\fR{value}\n{help}.{standard}\n")
 }
 
 /// Text escaped for roff.
@@ -125,13 +191,37 @@ mod tests {
         assert_eq!(plain(".a-b\\"), "\\&.a\\-b\\e");
     }
 
+    #[test]
+    fn each_command_has_its_page() {
+        let dir = std::env::temp_dir().join(format!("revcast-pages-{}", std::process::id()));
+        let written = write_pages(&dir).unwrap();
+        assert_eq!(written.lines().count(), COMMANDS.len() + 1);
+        for verb in &COMMANDS {
+            let text = std::fs::read_to_string(dir.join(format!("revcast-{}.1", verb.name))).unwrap();
+            assert!(text.contains(&plain(verb.says)), "{}", verb.name);
+            for option in own::of(verb.name) {
+                assert!(text.contains(&format!(".TP\n\\fB{}\\fR", plain(&option.flag()))), "{}", option.name);
+            }
+            for row in own::rows(verb.name) {
+                assert!(text.contains(&format!(".TP\n\\fB{}\\fR \\fI", plain(&row.flag()))), "{}", row.name);
+            }
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+        std::fs::write(&dir, "a file").unwrap();
+        assert!(write_pages(&dir).unwrap_err().contains("name a folder that can be written"));
+        std::fs::remove_file(&dir).unwrap();
+    }
+
     /// groff, with every warning; or mandoc. Prints a notice if there is neither.
     #[test]
     fn roff_takes_it() {
         let checks: [(&str, &[&str]); 2] =
             [("groff", &["-man", "-Tutf8", "-ww", "-z"]), ("mandoc", &["-T", "lint", "-W", "warning"])];
         let mut checked = false;
-        for (name, arguments) in checks {
+        let pages: Vec<String> = std::iter::once(page()).chain(COMMANDS.iter().map(page_of)).collect();
+        for ((name, arguments), text) in
+            checks.iter().flat_map(|check| pages.iter().map(move |text| (check, text)))
+        {
             let child = Command::new(name)
                 .args(arguments)
                 .stdin(Stdio::piped())
@@ -139,7 +229,7 @@ mod tests {
                 .stderr(Stdio::piped())
                 .spawn();
             let Ok(mut child) = child else { continue };
-            child.stdin.take().unwrap().write_all(page().as_bytes()).unwrap();
+            child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
             let output = child.wait_with_output().unwrap();
             let said = [output.stdout, output.stderr].concat();
             assert!(output.status.success() && said.is_empty(), "{name}: {}", String::from_utf8_lossy(&said));

@@ -11,7 +11,8 @@ const ADDRESSES: [(&str, &[&str]); 5] = [
     // The doctor probes io_uring before an executor starts; perf's floor sends through one.
     ("io_uring", &["server/src/runtime", "server/src/doctor", "server/src/doctor.rs", "perf/src/floor"]),
     // `lag` compares a cache with a bare etcd watch, and the bridge replaces a server by one; both use one client.
-    ("tokio", &["server/src/source", "perf/src/lag", "perf/src/bridge"]),
+    // The demo's clients are no part of the server: they have a thread and a runtime of their own.
+    ("tokio", &["server/src/source", "server/src/demo", "perf/src/lag", "perf/src/bridge"]),
     ("etcd_client", &["server/src/source", "perf/src/bridge"]),
     ("tonic", &["server/src/source"]),
 ];
