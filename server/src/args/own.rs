@@ -77,7 +77,7 @@ pub(super) fn check(given: &[(&str, String)], verb: &str) -> Result<(), ConfigEr
 /// What a command does, in paragraphs of at most 80 columns.
 pub(super) fn about(verb: &str) -> Option<&'static str> {
     Some(match verb {
-        "config" => "The table is TOML: a file for --config. Each value has a comment with its origin.",
+        "config" => "Prints TOML, a file for --config. Each value has its origin in a comment.",
         "doctor" => {
             "Looks at the kernel, limits, CPUs, memory, addresses, the data directory, etcd and\n\
              the upstream. Exit status 0: no check failed; 1: one did."

@@ -226,7 +226,8 @@ impl Cluster {
 
     /// It has ended. That its grace is over is written before it is removed.
     fn remove(&mut self, app: usize) -> Option<Change> {
-        let pod = self.pods[app].pop_front_if(|pod| pod.is_marked)?;
+        self.pods[app].front().filter(|pod| pod.is_marked)?;
+        let pod = self.pods[app].pop_front()?;
         let state = Some(attributes(app, pod.node));
         let key = format!("{}/{}", APPS[app].0, pod.name);
         let path = format!("{}?gracePeriodSeconds=0", pod_path(app, &pod));

@@ -53,19 +53,20 @@ impl Terms {
     /// # Panics
     /// The demo has no such option.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
-        let done = match name {
-            "watchers" => value::whole(value, 1..=Self::WATCHERS_MAX).map(|count| self.watchers = count),
-            "writes" => value::whole(value, 1..=Self::WRITES_MAX).map(|rate| self.writes = rate),
+        let wrong = |wrong| ConfigError::bad_value(&Origin::Flag(format!("--{name}")), name, value, wrong);
+        match name {
+            "watchers" => self.watchers = value::whole(value, 1..=Self::WATCHERS_MAX).map_err(wrong)?,
+            "writes" => self.writes = value::whole(value, 1..=Self::WRITES_MAX).map_err(wrong)?,
             "duration" => {
                 let bounds = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
-                value::time(value, bounds).map(|time| self.duration = Some(time))
+                self.duration = Some(value::time(value, bounds).map_err(wrong)?);
             }
-            "open" => Ok(self.open = Some(true)),
-            "no-open" => Ok(self.open = Some(false)),
-            "json" => Ok(self.json = true),
+            "open" => self.open = Some(true),
+            "no-open" => self.open = Some(false),
+            "json" => self.json = true,
             _ => unreachable!("an option of the demo: {name}"),
-        };
-        done.map_err(|wrong| ConfigError::bad_value(&Origin::Flag(format!("--{name}")), name, value, wrong))
+        }
+        Ok(())
     }
 }
 
@@ -92,10 +93,6 @@ pub fn configuration(flags: &Flags, cpus: &[usize]) -> Result<(Config, Vec<Strin
             moved.push(format!("{standard} is taken: another port is used (--{name} chooses one)"));
             flags.given.push((row(name), "127.0.0.1:0".to_owned()));
         }
-    }
-    // The lines of the log would be between those of the demo.
-    if !is_given(&flags, "log-level") {
-        flags.given.push((row("log-level"), "warn".to_owned()));
     }
     let config = Config::load(&flags, [], cpus)?;
     let outside = |name: &str, address: SocketAddr| {

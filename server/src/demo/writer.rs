@@ -109,7 +109,10 @@ impl Writer {
         let reply: Reply = serde_json::from_slice(&body).unwrap_or_default();
         match reply.metadata.resource_version.parse::<u64>() {
             // The object was that already.
-            Ok(revision) if revision <= self.newest => return Ok(world.withdraw(writes)),
+            Ok(revision) if revision <= self.newest => {
+                world.withdraw(writes);
+                return Ok(());
+            }
             Ok(revision) => {
                 self.newest = revision;
                 writes.iter().take(1).for_each(|write| write.revision.set(revision));
