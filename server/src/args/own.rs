@@ -79,8 +79,8 @@ pub(super) fn about(verb: &str) -> Option<&'static str> {
     Some(match verb {
         "config" => "Prints TOML, a file for --config. Each value has its origin in a comment.",
         "doctor" => {
-            "Looks at the kernel, limits, CPUs, memory, addresses, the data directory, etcd and\n\
-             the upstream. Exit status 0: no check failed; 1: one did."
+            "Looks at the kernel, limits, CPUs, memory, addresses, the data directory, etcd\n\
+             and the upstream. Exit status 0: no check failed; 1: one did."
         }
         "demo" => {
             "Serves a small cluster from memory on this machine alone, changes its objects,\n\
