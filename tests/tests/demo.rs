@@ -12,7 +12,8 @@ use revcast_tests::server::{Scratch, binary, command};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-const FREE: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+const FREE: [&str; 6] =
+    ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--allowed-hosts", "test"];
 
 /// A demo that prints JSON. Killed when it is dropped.
 struct Demo {

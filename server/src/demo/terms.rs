@@ -12,7 +12,7 @@ use crate::setting::{ConfigError, Origin, Wrong};
 use crate::value;
 
 /// Options of the server that the demo takes.
-pub const TAKEN: [&str; 5] = ["listen", "admin-listen", "shards", "log-level", "log-format"];
+pub const TAKEN: [&str; 6] = ["listen", "admin-listen", "allowed-hosts", "shards", "log-level", "log-format"];
 
 /// The demo's own options.
 #[derive(Clone, Debug, PartialEq, Eq)]
