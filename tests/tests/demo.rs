@@ -125,7 +125,9 @@ fn a_hundred_watchers_see_a_cluster_change() {
     // The server's own counts are not of fewer events than its watchers have counted.
     drop(watch);
     let metrics = page.get("/metrics").text();
-    let sent = metrics.lines().find_map(|line| line.strip_prefix("revcast_events_sent_total ")).unwrap();
+    // A line a shard.
+    let lines = metrics.lines().filter(|line| line.starts_with("revcast_events_sent_total"));
+    let sent: f64 = lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum();
     let (summary, code) = demo.end(Signal::INT);
     assert_eq!(code, Some(0), "{summary}");
     assert_eq!(
@@ -136,7 +138,7 @@ fn a_hundred_watchers_see_a_cluster_change() {
     let (deliveries, events) = (number(&summary["deliveries"]), number(&summary["events"]));
     // What the watchers are in, half of them on average: see the views.
     assert!(deliveries > 20 * events && events >= number(&summary["writes"]), "{summary}");
-    assert!(sent.parse::<f64>().unwrap() > 20.0 * f64::from(u32::try_from(events).unwrap()) / 2.0, "{sent}");
+    assert!(sent > 10.0 * f64::from(u32::try_from(events).unwrap()), "{sent}: {summary}");
 }
 
 /// kubectl lists what the demo changes, if there is one on the PATH.
