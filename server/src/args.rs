@@ -6,6 +6,7 @@
 mod completions;
 mod manual;
 mod own;
+mod top;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use crate::demo::Terms;
 use crate::printable::one_line;
 use crate::probe::Target;
 use crate::setting::{ConfigError, Origin, Wrong};
+use crate::top::Options as TopOptions;
 pub use completions::Shell;
 pub use manual::{page, write_pages};
 use own::{OWN, OwnOption};
@@ -46,6 +48,8 @@ pub enum Command {
         /// Its own.
         terms: Terms,
     },
+    /// Show the status of a server.
+    Top(TopOptions),
     /// Print completions for a shell.
     Completions(Shell),
     /// Print the man page, or write one for each command into a folder.
@@ -67,7 +71,7 @@ struct Verb {
     says: &'static str,
 }
 
-const COMMANDS: [Verb; 9] = [
+const COMMANDS: [Verb; 10] = [
     Verb { name: "serve", argument: "", says: "serve list and watch; the default" },
     Verb { name: "config", argument: "", says: "print the configuration and the origin of each value" },
     Verb {
@@ -77,6 +81,7 @@ const COMMANDS: [Verb; 9] = [
     },
     Verb { name: "probe", argument: "URL", says: "check a URL, as http://127.0.0.1:8081/readyz" },
     Verb { name: "demo", argument: "", says: "show fan-out: a small cluster, and watchers of it" },
+    Verb { name: "top", argument: "", says: "show a running server: rates, watchers, latencies, errors" },
     Verb { name: "completions", argument: "SHELL", says: "print completions for bash, zsh or fish" },
     Verb { name: "man", argument: "[DIR]", says: "print the man page, or write all of them to DIR" },
     Verb { name: "version", argument: "", says: "print the version" },
@@ -128,6 +133,10 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, C
         return Err(ConfigError::at(more, Wrong::new("one argument too many", mend)));
     }
     own::check(&own, verb.name)?;
+    if let (Some((row, _)), "top") = (flags.given.first(), verb.name) {
+        let wrong = Wrong::new("not an option of top", "remove it, or see revcast help top");
+        return Err(ConfigError::at(ROWS[*row].flag(), wrong));
+    }
     Ok(match verb.name {
         "serve" => Command::Serve(flags),
         "config" => Command::Config(flags),
@@ -137,6 +146,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, C
             own.iter().try_for_each(|(name, value)| terms.set(name, value))?;
             Command::Demo { flags, terms }
         }
+        "top" => Command::Top(top::options(&own)?),
         "probe" => Command::Probe(target(argument.as_deref())?),
         "completions" => Command::Completions(shell(argument.as_deref())?),
         "man" => Command::Man(argument.map(PathBuf::from)),
@@ -301,6 +311,23 @@ mod tests {
         assert_eq!(run("completions fish"), Ok(Command::Completions(Shell::Fish)));
         assert_eq!(run("man"), Ok(Command::Man(None)));
         assert_eq!(run("man pages"), Ok(Command::Man(Some("pages".into()))));
+        let address = |text: &str| crate::top::Address::parse(text).expect("it is one");
+        let subject =
+            crate::top::Subject { address: address("127.0.0.1:8081"), ca: None, token_file: None };
+        let shown = TopOptions { subject, delay: std::time::Duration::from_secs(1), once: None };
+        assert_eq!(run("top"), Ok(Command::Top(shown)));
+        let subject = crate::top::Subject {
+            address: address("https://h:1"),
+            ca: Some("c.pem".into()),
+            token_file: Some("t".into()),
+        };
+        let line = "top --admin https://h:1 --ca c.pem --token-file t --delay 3s --once --output json";
+        let delay = std::time::Duration::from_secs(3);
+        let once = Some(crate::top::Form::Json);
+        assert_eq!(run(line), Ok(Command::Top(TopOptions { subject, delay, once })));
+        let Ok(Command::Top(once)) = run("top --once") else { panic!("it is top") };
+        let (form, delay) = (once.once, once.delay.as_secs());
+        assert_eq!((form, delay), (Some(crate::top::Form::Table), 2), "as long as rates are over");
         let terms = Terms { watchers: 7, json: true, open: Some(false), ..Terms::default() };
         let flags = |line| match run(line) {
             Ok(Command::Serve(flags)) => flags,
@@ -333,6 +360,19 @@ mod tests {
             ("--ring_bytes 5", "--ring_bytes: no such option; did you mean --ring-bytes?"),
             ("--colour", "--colour: no such option; remove it, or see revcast --help"),
             ("--json", "--json: not an option of serve; remove it, or give revcast doctor --json"),
+            (
+                "top --admin host",
+                "--admin \"host\": not the address of an admin listener; give HOST:PORT, http://HOST:PORT or https://HOST:PORT",
+            ),
+            (
+                "top --delay 5",
+                "--delay \"5\": a time without a unit; give a time from 1s to 1m such as 500ms, 60s, 5m, 1h or 1m30s",
+            ),
+            ("top --output json", "--output: an option of one view; add --once, or remove it"),
+            ("top --once --output xml", "--output \"xml\": no such form; give table or json"),
+            ("top --shards 2", "--shards: not an option of top; remove it, or see revcast help top"),
+            ("--once", "--once: not an option of serve; remove it, or give revcast top --once"),
+            ("top now", "now: one argument too many; options start with --; the command is top"),
             (
                 "config --watchers 5",
                 "--watchers: not an option of config; remove it, or give revcast demo --watchers N",

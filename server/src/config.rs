@@ -34,6 +34,7 @@ use crate::setting::{ConfigError, Origin, Wrong};
 use crate::source::embedded::EmbeddedOptions;
 use crate::source::etcd::EtcdOptions;
 use crate::tls::Files;
+use crate::top::TOKEN_VARIABLE;
 use crate::value;
 use auth::AuthWanted;
 use row::{Row, Set, Shown, Standard};
@@ -379,7 +380,8 @@ fn variables(
     for (name, value) in environment {
         let Some(name) = name.to_str().filter(|name| name.starts_with("REVCAST_")) else { continue };
         let Some(index) = ROWS.iter().position(|row| row.variable() == name) else {
-            if is_service_link(name) {
+            // A token for `revcast top` may be in the environment of a server, too.
+            if is_service_link(name) || name == TOKEN_VARIABLE {
                 continue;
             }
             let known: Vec<String> = ROWS.iter().map(Row::variable).collect();

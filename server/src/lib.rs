@@ -36,6 +36,7 @@ pub mod setting;
 pub mod signals;
 pub mod source;
 pub mod tls;
+pub mod top;
 pub mod upstream;
 mod value;
 pub mod wire;

@@ -24,7 +24,7 @@ use revcast::source::engine::Engine;
 use revcast::source::epoch::{Epoch, Epochs};
 use revcast::source::etcd::{self, Elsewhere, EtcdOptions, Layout};
 use revcast::tls::{Current, Reloader};
-use revcast::{doctor, log, runtime, upstream};
+use revcast::{doctor, log, runtime, top, upstream};
 use revcast_engine::RingLimits;
 use revcast_engine::revision::Revision;
 use signal_hook::consts::SIGXFSZ;
@@ -68,6 +68,15 @@ impl From<ConfigError> for Failure {
     }
 }
 
+impl From<top::Fault> for Failure {
+    fn from(fault: top::Fault) -> Self {
+        match fault {
+            top::Fault::Usage(line) => Self::Usage(format!("top: {line}")),
+            top::Fault::Run(line) => Self::Run(format!("top: {line}")),
+        }
+    }
+}
+
 fn run() -> Result<ExitCode, Failure> {
     match args::parse(std::env::args_os().skip(1))? {
         Command::Help => print(&args::help()),
@@ -87,6 +96,7 @@ fn run() -> Result<ExitCode, Failure> {
             }
         }
         Command::Probe(target) => print(&(target.ask().map_err(Failure::Run)? + "\n")),
+        Command::Top(options) => return Ok(top::run(options)?),
         Command::Completions(shell) => print(&shell.script()),
         Command::Man(None) => print(&args::page()),
         Command::Man(Some(dir)) => print(&args::write_pages(&dir).map_err(Failure::Run)?),

@@ -53,10 +53,18 @@ enum Value {
 }
 
 fn value(row: &Row) -> Value {
-    match row.value {
+    value_of(row.value, words(row))
+}
+
+fn own_value(option: &OwnOption) -> Value {
+    value_of(option.value, option.words())
+}
+
+fn value_of(placeholder: &str, words: &[&'static str]) -> Value {
+    match placeholder {
         "FILE" => Value::File,
         "DIR" => Value::Folder,
-        _ if !words(row).is_empty() => Value::Words(words(row).to_vec()),
+        _ if !words.is_empty() => Value::Words(words.to_vec()),
         _ => Value::Anything,
     }
 }
@@ -100,17 +108,17 @@ fn bash() -> String {
             "        {option}) mapfile -t COMPREPLY < <(compgen {how} -- \"$word\"); return ;;\n"
         ));
     };
-    for row in &ROWS {
-        match value(row) {
-            Value::File => offer(&row.flag(), "-f"),
-            Value::Folder => offer(&row.flag(), "-d"),
-            Value::Words(words) => offer(&row.flag(), &format!("-W '{}'", words.join(" "))),
-            Value::Anything => {}
+    let rows = ROWS.iter().map(|row| (row.flag(), value(row)));
+    let own = OWN.iter().filter(|option| !option.value.is_empty());
+    let mut free = Vec::new();
+    for (flag, value) in rows.chain(own.map(|option| (option.flag(), own_value(option)))) {
+        match value {
+            Value::File => offer(&flag, "-f"),
+            Value::Folder => offer(&flag, "-d"),
+            Value::Words(words) => offer(&flag, &format!("-W '{}'", words.join(" "))),
+            Value::Anything => free.push(flag),
         }
     }
-    let rows = ROWS.iter().filter(|row| matches!(value(row), Value::Anything)).map(Row::flag);
-    let own = OWN.iter().filter(|option| !option.value.is_empty()).map(OwnOption::flag);
-    let free: Vec<String> = rows.chain(own).collect();
     text.push_str(&format!("        {}) return ;;\n    esac\n", free.join("|")));
     text.push_str(&format!(
         "    local command=serve known\n    for known in \"${{COMP_WORDS[@]:1:COMP_CWORD-1}}\"; do\n        \
@@ -136,6 +144,16 @@ fn flags(verb: &str) -> Vec<String> {
     own.chain(own::rows(verb).map(Row::flag)).chain(["--help".to_owned()]).collect()
 }
 
+/// How zsh completes a value.
+fn action(value: Value) -> String {
+    match value {
+        Value::File => "_files".to_owned(),
+        Value::Folder => "_files -/".to_owned(),
+        Value::Words(words) => format!("({})", words.join(" ")),
+        Value::Anything => " ".to_owned(),
+    }
+}
+
 fn zsh() -> String {
     // Within single quotes; brackets end a description and colons a word.
     let quoted = |text: &str| {
@@ -155,12 +173,7 @@ fn zsh() -> String {
     }
     text.push_str("    )\n    _arguments \\\n");
     for row in &ROWS {
-        let action = match value(row) {
-            Value::File => "_files".to_owned(),
-            Value::Folder => "_files -/".to_owned(),
-            Value::Words(words) => format!("({})", words.join(" ")),
-            Value::Anything => " ".to_owned(),
-        };
+        let action = action(value(row));
         text.push_str(&format!(
             "        '{}=[{}]:{}:{action}' \\\n",
             row.flag(),
@@ -177,7 +190,7 @@ fn zsh() -> String {
             OWN.iter().filter(|other| other.name == option.name).map(|own| own.verb).collect();
         let (sign, value) = match option.value {
             "" => ("", String::new()),
-            value => ("=", format!(":{value}: ")),
+            value => ("=", format!(":{value}:{}", action(own_value(option)))),
         };
         text.push_str(&format!(
             "        '{}{sign}[{}: {}]{value}' \\\n",
@@ -215,8 +228,13 @@ fn fish() -> String {
         shells(),
         COMMANDS.map(|verb| verb.name).join(" ")
     ));
+    let how = |value: Value| match value {
+        Value::File | Value::Folder => "-r -F".to_owned(),
+        Value::Words(words) => format!("-x -a {}", quoted(&words.join(" "))),
+        Value::Anything => "-x".to_owned(),
+    };
     for option in &OWN {
-        let how = if option.value.is_empty() { "" } else { " -x" };
+        let how = if option.value.is_empty() { String::new() } else { format!(" {}", how(own_value(option))) };
         text.push_str(&format!(
             "complete -c revcast -n '__fish_seen_subcommand_from {}' -l {}{how} -d {}\n",
             option.verb,
@@ -225,11 +243,7 @@ fn fish() -> String {
         ));
     }
     for row in &ROWS {
-        let how = match value(row) {
-            Value::File | Value::Folder => "-r -F".to_owned(),
-            Value::Words(words) => format!("-x -a {}", quoted(&words.join(" "))),
-            Value::Anything => "-x".to_owned(),
-        };
+        let how = how(value(row));
         text.push_str(&format!("complete -c revcast -l {} {how} -d {}\n", row.name, quoted(row.help)));
     }
     text

@@ -21,7 +21,7 @@ pub(super) struct OwnOption {
 }
 
 /// All of them. Two commands may have one of the same name, if both take a value or neither does.
-pub(super) const OWN: [OwnOption; 7] = [
+pub(super) const OWN: [OwnOption; 13] = [
     own("doctor", "json", "", "", "one JSON object instead of lines"),
     own("demo", "watchers", "N", Terms::WATCHERS, "watchers, each on a connection of its own"),
     own("demo", "writes", "N", Terms::WRITES, "writes a second"),
@@ -29,6 +29,12 @@ pub(super) const OWN: [OwnOption; 7] = [
     own("demo", "open", "", "", "open the page in a browser, wherever this runs"),
     own("demo", "no-open", "", "", "print its address only"),
     own("demo", "json", "", "", "a line of JSON a second, and a summary"),
+    own("top", "admin", "URL", "http://127.0.0.1:8081", "the server's admin listener"),
+    own("top", "ca", "FILE", "", "authorities of its certificate, for https"),
+    own("top", "token-file", "FILE", "", "a token; or the variable REVCAST_TOP_TOKEN"),
+    own("top", "delay", "TIME", "1s, once: 2s", "time between two views, 1s to 1m"),
+    own("top", "once", "", "", "print one table, for scripts"),
+    own("top", "output", "FORM", "table", "of --once: table, or json"),
 ];
 
 const fn own(
@@ -45,6 +51,11 @@ impl OwnOption {
     /// `--watchers`
     pub(super) fn flag(&self) -> String {
         format!("--{}", self.name)
+    }
+
+    /// The values, if there are few.
+    pub(super) fn words(&self) -> &'static [&'static str] {
+        if self.name == "output" { &["table", "json"] } else { &[] }
     }
 }
 
@@ -88,6 +99,12 @@ pub(super) fn about(verb: &str) -> Option<&'static str> {
              once and in order, and print how long it took. Nothing is written to disk;\n\
              variables and files are not read. A default port that is taken is replaced.\n\
              Ctrl-C prints a summary. Exit status 1: an event was lost or out of order."
+        }
+        "top" => {
+            "Shows rates, watchers, latencies, the window, shards, memory and errors of a\n\
+             server, from its /status. REVCAST_TOP_TOKEN: a bearer token with the right to\n\
+             get it; NO_COLOR: no colours. Keys: q quits, h lists all, Tab or a number shows\n\
+             another pane, < and > sort, r reverses, / filters, p pauses, d sets the delay."
         }
         "probe" => "Exit status 0: the server answered 200; its reply is printed. Timeout: 3 s.",
         "completions" => {

@@ -57,7 +57,7 @@ impl Stage {
             self.page()
         );
         if self.has_top {
-            let _ = writeln!(text, "  revcast top http://{}", self.admin);
+            let _ = writeln!(text, "  revcast top --admin {}", self.admin);
         }
         text.push_str(
             "\nEach write goes to every watcher whose selector matches it. The watchers check that they get each event\n\

@@ -30,6 +30,8 @@ pub(crate) enum Task {
     Helm { keep: bool },
     /// The operators' page in a browser.
     Page,
+    /// A terminal for tests.
+    Tmux,
     /// Many rounds of each fault of etcd.
     Faults,
     /// The fuzz targets, or those named, for so many seconds each.
@@ -56,6 +58,7 @@ usage: cargo xtask COMMAND
   kubernetes-types [--newer]     the table of Kubernetes' API types from kubectl's releases; newer: is there a newer one?
   helm [--keep]                  the Helm chart with several values; keep: makes server/ops/kubernetes.yaml of it
   page                           the operators' page in Chromium, and pictures of it in target/page
+  tmux                           installs the terminal in which revcast top is tested
   fuzz [--seconds N] [--only T]  the fuzz targets under libFuzzer, N seconds each [10]
   faults                         etcd fails under watches, many rounds, on JSON and protobuf; see tests/tests/etcd_faults";
 
@@ -93,8 +96,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
         "fuzz" => &["--seconds", "--only"],
         "counts" | "helm" => &["--keep"],
         "kubernetes-types" => &["--newer"],
-        "test" | "etcd" | "promtool" | "etcd-suite" | "faults" | "page" | "list" | "help" | "--help"
-        | "-h" => &[],
+        "test" | "etcd" | "promtool" | "etcd-suite" | "faults" | "page" | "tmux" | "list" | "help"
+        | "--help" | "-h" => &[],
         _ => return Err(format!("{command}: unknown command; see cargo xtask help")),
     };
     if let Some((name, _)) = options.iter().find(|(name, _)| !allowed.contains(&name.as_str())) {
@@ -144,6 +147,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
         "faults" => Ok(Task::Faults),
         "promtool" => Ok(Task::Promtool),
         "page" => Ok(Task::Page),
+        "tmux" => Ok(Task::Tmux),
         "list" => Ok(Task::List),
         _ => Ok(Task::Help),
     }
@@ -174,7 +178,7 @@ mod tests {
         assert_eq!(read("clients"), Ok(Task::Clients { only: vec![] }));
         assert_eq!(read("clients --only beside"), Ok(Task::Clients { only: vec!["beside".into()] }));
         assert_eq!((read("faults"), read("promtool")), (Ok(Task::Faults), Ok(Task::Promtool)));
-        assert_eq!(read("page"), Ok(Task::Page));
+        assert_eq!((read("page"), read("tmux")), (Ok(Task::Page), Ok(Task::Tmux)));
         assert_eq!(read("fuzz"), Ok(Task::Fuzz { seconds: 10, only: vec![] }));
         assert_eq!(
             read("fuzz --only head --seconds 600"),

@@ -25,6 +25,7 @@ mod server;
 mod sim;
 mod steps;
 mod tally;
+mod tmux;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,10 @@ fn main() -> ExitCode {
         Task::Etcd => etcd::install(),
         Task::Promtool => {
             promtool::install();
+            true
+        }
+        Task::Tmux => {
+            tmux::install();
             true
         }
         Task::Counts { keep } => counts::check(keep),

@@ -138,6 +138,12 @@ pub(crate) const STEPS: &[Step] = &[
         ..PLAIN
     },
     Step {
+        name: "tmux",
+        purpose: "the terminal in which revcast top is tested is there, if it can be had",
+        arguments: &["xtask", "tmux"],
+        ..PLAIN
+    },
+    Step {
         name: "test",
         purpose: "unit, property, conformance, simulator, tidy and end-to-end tests",
         arguments: &["test", "--workspace", "--no-fail-fast"],
