@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_queue::ArrayQueue;
 
+use crate::bar;
+
 /// Lines that may wait.
 pub const WAITING_MAX: usize = 8192;
 /// The limit on their bytes: a usual length per line, so that the limit on lines is reached first.
@@ -69,8 +71,9 @@ impl Sink {
     /// Writes, and returns how many bytes were written: all of them, or those before a failure.
     fn write(&mut self, bytes: &[u8]) -> (usize, io::Result<()>) {
         match self {
-            Self::Stderr => write(&mut io::stderr(), bytes),
-            Self::Stdout => write(&mut io::stdout(), bytes),
+            Self::Stderr => bar::beside(|| write(&mut io::stderr(), bytes)),
+            // It may be the same terminal.
+            Self::Stdout => bar::beside(|| write(&mut io::stdout(), bytes)),
             Self::File(_, file) => write(file, bytes),
         }
     }

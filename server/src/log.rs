@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::bar;
 use crate::lines::{Lines, Share, Sink};
 use crate::printable::{self, cut, one_line};
 
@@ -105,6 +106,9 @@ const fn share(level: LogLevel) -> Share {
 pub fn start(options: LogOptions) {
     LEVEL.store(rank(options.level), Ordering::Relaxed);
     JSON.store(u8::from(options.format == LogFormat::Json), Ordering::Relaxed);
+    if options.format == LogFormat::Text && rank(options.level) >= rank(LogLevel::Info) {
+        bar::allow();
+    }
     let lines = Lines::start("log", Sink::Stderr, |problem| {
         Some(line(LogLevel::Warn, &format!("log: {problem}"), &[]))
     });
@@ -154,7 +158,7 @@ pub fn say(level: LogLevel, message: &str, fields: &[(&str, &dyn Display)]) {
     match LINES.get() {
         Some(lines) => lines.leave(line, share(level)),
         // A closed stderr is no reason to stop serving.
-        None => drop(std::io::stderr().write_all(&line)),
+        None => drop(bar::beside(|| std::io::stderr().write_all(&line))),
     }
 }
 
@@ -169,11 +173,12 @@ pub fn last_words(message: &str) {
     let _ = std::io::stderr().write_all(&line);
 }
 
-/// Waits, for a limited time, until everything that was logged is written.
+/// Waits, for a limited time, until everything that was logged is written, and removes the bar: the process ends.
 pub fn flush() {
     if let Some(lines) = LINES.get() {
         lines.flush(LAST_WORDS);
     }
+    bar::clear_at_end();
 }
 
 /// Lines that were dropped so far.

@@ -270,6 +270,7 @@ fn start_embedded(
         None => StoreConfig::memory(names, embedded::wall_now()),
         Some(dir) => StoreConfig::durable(dir, names, embedded::wall_now()),
     };
+    let store_config = StoreConfig { progress: Arc::clone(&commands.stats.progress), ..store_config };
     let (store, recovery) = Store::open(&store_config).map_err(|error| Failure::Run(error.to_string()))?;
     for undeclared in &recovery.undeclared {
         log::warn(&format!(
@@ -293,6 +294,7 @@ fn start_embedded(
     let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
     let app = App::new(catalogs, epochs, config.serve)
         .with_guard(Arc::clone(guard))
+        .with_progress(Arc::clone(&commands.stats.progress))
         .with_names(config.allowed_hosts().clone(), plan.tls.clone())
         .with_beside(config.upstream().map(|options| Beside::new(options.identity)));
     prepare(&app);
@@ -323,6 +325,7 @@ fn start_etcd(
     let freshness = Freshness { commands: Arc::clone(&commands), limit: options.stale_limit };
     let app = App::new(Arc::clone(&catalogs), Arc::clone(&epochs), config.serve)
         .with_guard(Arc::clone(guard))
+        .with_progress(Arc::clone(&commands.stats.progress))
         .with_names(config.allowed_hosts().clone(), plan.tls.clone())
         .with_elsewhere(elsewhere)
         .with_beside(config.upstream().map(|options| Beside::new(options.identity)))

@@ -103,7 +103,11 @@ fn close(closer: &Closer, delay: Option<Duration>, manager: Option<&Arc<Manager>
     closer.leave();
     let Some(delay) = delay.filter(|delay| !delay.is_zero()) else {
         say("closing: ending every watch", manager);
-        closer.close(delay.is_none());
+        let (told, at_once) = (closer.clone(), delay.is_none());
+        let tell = std::thread::Builder::new().name("closing".into());
+        if tell.spawn(move || told.close_and_tell(at_once)).is_err() {
+            closer.close(at_once);
+        }
         return;
     };
     say(&format!("not ready any more; closing in {} s", delay.as_secs_f32()), manager);
@@ -111,7 +115,7 @@ fn close(closer: &Closer, delay: Option<Duration>, manager: Option<&Arc<Manager>
     let wait = move || {
         std::thread::sleep(delay);
         log::info("closing: ending every watch");
-        later.close(false);
+        later.close_and_tell(false);
     };
     // The thread must be able to receive a second signal meanwhile.
     if std::thread::Builder::new().name("closing".into()).spawn(wait).is_err() {

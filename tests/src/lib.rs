@@ -14,6 +14,7 @@ pub mod server;
 mod shared_options;
 pub mod sim;
 pub mod tls;
+pub mod tmux;
 pub mod upstream;
 pub mod websocket;
 pub mod workload;

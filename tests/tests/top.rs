@@ -1,14 +1,14 @@
 //! `revcast top` against a real server: once for scripts, and in a real terminal, which tmux is.
 #![allow(clippy::unwrap_used)]
 
-use std::io::Write as _;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use revcast_tests::client::Watch;
-use revcast_tests::server::{Scratch, Server, command};
-use rustix::process::Signal;
+use revcast_tests::server::{Scratch, Server, binary, command};
+use revcast_tests::tmux::Tmux;
+use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/t/configmaps";
@@ -117,87 +117,14 @@ fn what_is_wrong_is_said_on_one_line() {
     assert!(said(&output).contains("stdout is not a terminal: give --once"), "{}", said(&output));
 }
 
-/// A tmux of our own with one terminal, in which a shell runs.
-struct Tmux {
-    folder: Scratch,
-}
-
-impl Tmux {
-    /// `None`, said aloud, if there is no tmux.
-    fn start(name: &str, width: u32, height: u32) -> Option<Self> {
-        if Command::new("tmux").arg("-V").output().is_err() {
-            let _ = writeln!(
-                std::io::stderr(),
-                "!!! SKIPPED: tmux is not here, revcast top was seen in no terminal; cargo xtask tmux installs it"
-            );
-            return None;
-        }
-        let tmux = Self { folder: Scratch::new(name) };
-        let size = ["-x", &width.to_string(), "-y", &height.to_string()].map(str::to_owned);
-        let start = ["-f", "/dev/null", "new-session", "-d"].map(str::to_owned);
-        tmux.run(&[&start[..], &size, &["env PS1='shell$ ' TERM=screen-256color sh".to_owned()]].concat());
-        Some(tmux)
-    }
-
-    fn run(&self, arguments: &[String]) -> String {
-        let mut command = Command::new("tmux");
-        // Otherwise it would write what is no ASCII as underscores.
-        command.arg("-u").arg("-S").arg(format!("{}/socket", self.folder.path())).args(arguments);
-        for (name, _) in
-            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("REVCAST_"))
-        {
-            command.env_remove(name);
-        }
-        let output = command.env_remove("TMUX").env_remove("NO_COLOR").output().unwrap();
-        assert!(output.status.success(), "tmux {arguments:?}: {}", said(&output));
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    fn keys(&self, keys: &[&str]) {
-        self.run(&[&["send-keys"], keys].concat().iter().map(|key| (*key).to_owned()).collect::<Vec<_>>());
-    }
-
-    fn screen(&self) -> String {
-        self.run(&["capture-pane".to_owned(), "-p".to_owned()])
-    }
-
-    fn resize(&self, width: u32, height: u32) {
-        let size = ["-x".to_owned(), width.to_string(), "-y".to_owned(), height.to_string()];
-        self.run(&[&["resize-window".to_owned()], &size[..]].concat());
-    }
-
-    /// The screen, once it is as wanted.
-    fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
-            let screen = self.screen();
-            if wanted(&screen) {
-                return screen;
-            }
-            assert!(Instant::now() < deadline, "{what} does not come:\n{screen}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    /// Starts top, and returns its process.
-    fn top(&self, arguments: &str) -> rustix::process::Pid {
-        let pid = format!("{}/pid", self.folder.path());
-        let _ = std::fs::remove_file(&pid);
-        let binary = revcast_tests::server::binary().display();
-        self.keys(&[
-            &format!("sh -c 'echo $$ >{pid}; exec {binary} top {arguments}'; echo ended-$?"),
-            "Enter",
-        ]);
-        self.until("the screen of top", |screen| screen.contains("q quit"));
-        let pid = std::fs::read_to_string(pid).unwrap().trim().parse().unwrap();
-        rustix::process::Pid::from_raw(pid).unwrap()
-    }
-}
-
-impl Drop for Tmux {
-    fn drop(&mut self) {
-        self.run(&["kill-server".to_owned()]);
-    }
+/// Starts top in it, and returns its process.
+fn top_in(tmux: &Tmux, arguments: &str) -> Pid {
+    let pid = format!("{}/pid", tmux.folder());
+    let _ = std::fs::remove_file(&pid);
+    let binary = binary().display();
+    tmux.keys(&[&format!("sh -c 'echo $$ >{pid}; exec {binary} top {arguments}'; echo ended-$?"), "Enter"]);
+    tmux.until("the screen of top", |screen| screen.contains("q quit"));
+    Pid::from_raw(std::fs::read_to_string(pid).unwrap().trim().parse().unwrap()).unwrap()
 }
 
 #[test]
@@ -222,7 +149,7 @@ fn in_a_terminal_it_shows_sorts_filters_and_leaves_it_as_it_was() {
             .to_owned()
     };
     let before = modes();
-    tmux.top(&format!("--admin {}", server.admin));
+    top_in(&tmux, &format!("--admin {}", server.admin));
     let watchers = server.metric("revcast_watchers");
     let shown =
         tmux.until("the figures", |screen| screen.contains("connected") && screen.contains("configmaps"));
@@ -275,7 +202,7 @@ fn a_server_that_goes_away_is_said_and_signals_leave_the_terminal_as_it_was() {
     let Some(tmux) = Tmux::start("top-tmux-away", 80, 24) else { return };
     let server = Server::start(&[]);
     let admin = server.admin.clone();
-    let pid = tmux.top(&format!("--admin {admin}"));
+    let pid = top_in(&tmux, &format!("--admin {admin}"));
     tmux.until("the connection", |screen| screen.contains("connected"));
     server.kill();
     let shown =
@@ -286,7 +213,7 @@ fn a_server_that_goes_away_is_said_and_signals_leave_the_terminal_as_it_was() {
         screen.lines().next().is_some_and(|line| line.ends_with(" connected"))
     });
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
-        let pid = if signal == Signal::TERM { pid } else { tmux.top(&format!("--admin {admin}")) };
+        let pid = if signal == Signal::TERM { pid } else { top_in(&tmux, &format!("--admin {admin}")) };
         rustix::process::kill_process(pid, signal).unwrap();
         let left = tmux.until("the end", |screen| screen.contains(&format!("ended-{code}")));
         assert!(!left.contains("Deliveries"), "{left}");

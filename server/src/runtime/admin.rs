@@ -135,13 +135,13 @@ async fn status(local: &Local, head: &RequestHead, admitted: &Operator) -> Reply
 
 fn health(local: &Local) -> Reply {
     if local.leaving() {
-        text(503, "the server is closing\n")
+        text(503, &with_progress(local, "the server is closing"))
     } else if let Some(stalled) = local.shared.app.stalls().describe() {
         text(503, &format!("{stalled}: see the log\n"))
     } else if local.shared.commands.stats.failed.load(Ordering::Acquire) {
         text(503, "the store has failed: see the log, fix the disk and restart\n")
     } else if local.shared.app.life() < Life::Serving {
-        text(503, "the state of the source is not loaded\n")
+        text(503, &with_progress(local, "the state of the source is not loaded"))
     } else if local.shared.app.is_fresh() == Some(false) {
         text(
             503,
@@ -150,6 +150,11 @@ fn health(local: &Local) -> Reply {
     } else {
         text(200, "ok")
     }
+}
+
+/// Why a server is not ready, and how far it is.
+fn with_progress(local: &Local, why: &str) -> String {
+    local.shared.app.progress().map_or_else(|| format!("{why}\n"), |progress| format!("{why}: {progress}\n"))
 }
 
 async fn compact(local: &Local, head: &RequestHead) -> Reply {

@@ -50,6 +50,7 @@ use uuid::Uuid;
 
 use crate::audit::Audit;
 use crate::clock::Clock;
+use crate::progress::Step;
 use crate::serve::{App, Life};
 use crate::source::command_queue::{CommandQueue, Shards};
 use crate::tls;
@@ -94,6 +95,9 @@ pub struct Plan {
 /// clients a second. This many accept 10,000 clients that reconnect within a fifth of a second.
 const LISTENERS_PER_SHARD: usize = 4;
 
+/// Between two looks at how many watches are left at the end.
+const DRAIN_LOOK: Duration = Duration::from_millis(100);
+
 /// A running server.
 pub struct Running {
     /// The address for clients; the port is known even when the options say 0.
@@ -130,6 +134,25 @@ impl Closer {
         let _ = self.0.closing.set(over);
         self.0.app.advance(Life::Closing);
         self.0.handles.wake_all();
+    }
+
+    /// The same, and tells how far it is, until the watches have ended or the shards have left.
+    pub fn close_and_tell(&self, at_once: bool) {
+        let handles = &self.0.handles;
+        let progress = &self.0.commands.stats.progress;
+        let total = handles.watchers();
+        self.close(at_once);
+        let is_over = || handles.0.iter().all(|handle| handle.has_left.load(Ordering::Relaxed));
+        progress.begin(Step::Draining);
+        loop {
+            let left = handles.watchers();
+            progress.reach(total.saturating_sub(left) as u64, total as u64);
+            if left == 0 || is_over() {
+                progress.end();
+                return;
+            }
+            std::thread::sleep(DRAIN_LOOK);
+        }
     }
 
     /// Authentication or authorization has changed: every shard checks its watches again.

@@ -13,6 +13,7 @@ use crate::auth::Guard;
 use crate::catalog::{Catalog, Catalogs};
 use crate::http::host::{Hosts, name_of};
 use crate::http::status::Status;
+use crate::progress::StepProgress;
 use crate::source::command_queue::CommandQueue;
 use crate::source::epoch::{Epoch, Epochs};
 use crate::source::etcd::Elsewhere;
@@ -95,6 +96,7 @@ pub struct App {
     /// The API server that answers what is not served here.
     beside: Option<Beside>,
     tls: Option<Arc<Current>>,
+    progress: Arc<StepProgress>,
 }
 
 impl App {
@@ -113,6 +115,7 @@ impl App {
             elsewhere: Elsewhere::default(),
             beside: None,
             tls: None,
+            progress: Arc::default(),
         }
     }
 
@@ -241,10 +244,16 @@ impl App {
         &self.catalogs
     }
 
-    /// How far the start of the source is, if it is under way.
+    /// With the progress of the source's start and of the server's end.
     #[must_use]
-    pub fn start_progress(&self) -> Option<String> {
-        self.freshness.as_ref().and_then(|of| of.commands.stats.remote.progress.text())
+    pub fn with_progress(self, progress: Arc<StepProgress>) -> Self {
+        Self { progress, ..self }
+    }
+
+    /// How far the start of the source, or the end of the server is, if it is under way.
+    #[must_use]
+    pub fn progress(&self) -> Option<String> {
+        self.progress.text()
     }
 
     /// Whether the source's state is fresh; `None`: the source is this process.

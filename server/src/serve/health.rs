@@ -77,7 +77,7 @@ pub(super) fn handle(app: &App, check: Check, sub: Option<&str>, query: &Query) 
             failed = failed.max(Some(code(part)));
             let why = match part {
                 SHARDS => app.stalls().describe(),
-                ETCD => app.start_progress(),
+                ETCD | SHUTDOWN => app.progress(),
                 _ => None,
             };
             format!("[-]{part} failed: {}\n", why.as_deref().unwrap_or("reason withheld"))

@@ -3,7 +3,7 @@
 //! Owns the queue of commands and the source's counts. Any thread may submit a command; one thread takes them. It never waits.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use revcast_engine::revision::Revision;
 
 use super::{SourceError, Txn, TxnError};
 use crate::durations::Durations;
+use crate::progress::StepProgress;
 
 /// Commands that may wait; further ones are refused.
 const COMMANDS_MAX: usize = 4096;
@@ -95,50 +96,10 @@ pub struct SourceStats {
     pub full: AtomicBool,
     /// The disk failed: every write is refused.
     pub failed: AtomicBool,
+    /// How far the start of the source, or the end of the server is.
+    pub progress: Arc<StepProgress>,
     /// Counts of a remote source.
     pub remote: RemoteStats,
-}
-
-/// A step of a start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum StartStep {
-    /// None is being made.
-    None,
-    /// The state is loaded.
-    Loading,
-    /// What came after the loaded state is replayed.
-    Replaying,
-}
-
-/// How far a step is. Its parts are not of one moment: they are shown to people.
-#[derive(Debug, Default)]
-pub struct StartProgress {
-    step: AtomicU8,
-    done: AtomicU64,
-    total: AtomicU64,
-}
-
-impl StartProgress {
-    /// So much of a step is done.
-    pub fn set(&self, step: StartStep, done: u64, total: u64) {
-        self.done.store(done, Ordering::Relaxed);
-        self.total.store(total, Ordering::Relaxed);
-        self.step.store(step as u8, Ordering::Relaxed);
-    }
-
-    /// As text; `None`: no step is being made.
-    #[must_use]
-    pub fn text(&self) -> Option<String> {
-        let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
-        match self.step.load(Ordering::Relaxed) {
-            step if step == StartStep::Loading as u8 => Some(format!("loading: {done} of {total} keys")),
-            step if step == StartStep::Replaying as u8 => {
-                Some(format!("replaying: {done} of {total} revisions"))
-            }
-            _ => None,
-        }
-    }
 }
 
 /// Counts of a remote source, for metrics and readiness.
@@ -172,8 +133,6 @@ pub struct RemoteStats {
     pub leases: AtomicU64,
     /// A kube-apiserver keeps its objects there too.
     pub is_cluster: AtomicBool,
-    /// How far its start is.
-    pub progress: StartProgress,
 }
 
 impl Default for RemoteStats {
@@ -193,7 +152,6 @@ impl Default for RemoteStats {
             failures: AtomicU64::new(0),
             leases: AtomicU64::new(0),
             is_cluster: AtomicBool::new(false),
-            progress: StartProgress::default(),
         }
     }
 }

@@ -212,7 +212,9 @@ impl Pen<'_> {
         let Some(view) = screen.view() else {
             let text = match &screen.connection {
                 Connection::Lost(why) => why.clone(),
-                _ => format!("waiting for the status of {}", screen.address),
+                Connection::Connecting | Connection::Connected => {
+                    format!("waiting for the status of {}", screen.address)
+                }
             };
             self.put(area, area.y, 0, &text, Style::new());
             return;

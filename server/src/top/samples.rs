@@ -80,7 +80,7 @@ impl Samples {
     fn before(&self, seconds: f64) -> Option<(&Sample, &Sample)> {
         let newest = self.0.last()?;
         let is_old = |sample: &&Sample| newest.at - sample.at >= seconds - 0.25;
-        Some((self.0.iter().rev().find(is_old).or(self.0.first())?, newest))
+        Some((self.0.iter().rev().find(is_old).or_else(|| self.0.first())?, newest))
     }
 
     /// What `read` gained a second over so many seconds; NaN: there is one sample.

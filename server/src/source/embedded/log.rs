@@ -20,7 +20,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 use revcast_engine::change::Batch;
 use revcast_engine::gap::Gap;
 use revcast_engine::revision::Revision;
@@ -333,6 +333,13 @@ impl Newest {
 pub(super) struct View {
     pub(super) objects: redb::ReadOnlyTable<&'static [u8], &'static [u8]>,
     pub(super) history: redb::ReadOnlyTable<u64, &'static [u8]>,
+}
+
+impl View {
+    /// How many objects and revisions there are. The file knows: nothing is read for it.
+    pub(super) fn records(&self) -> Result<u64, Fault> {
+        Ok(self.objects.len()? + self.history.len()?)
+    }
 }
 
 impl fmt::Debug for View {

@@ -47,6 +47,7 @@ use self::recovery::Presence;
 use super::{
     Action, Expect, KEY_BYTES_MAX, Op, StorageError, TXN_OPS_MAX, Txn, TxnError, VALUE_BYTES_MAX, WallTime,
 };
+use crate::progress::StepProgress;
 
 /// How long writes are refused for lack of room before the disk is tried again.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
@@ -68,13 +69,22 @@ pub struct StoreConfig {
     pub fold_revisions_max: usize,
     /// The time at the start, which sets the minimum of its revisions: microseconds since 1970.
     pub started_at: WallTime,
+    /// Where it is told how far that is, and the replay of what it returns.
+    pub progress: Arc<StepProgress>,
 }
 
 impl StoreConfig {
     /// A store in memory.
     #[must_use]
-    pub const fn memory(resources: Vec<String>, started_at: WallTime) -> Self {
-        Self { dir: None, resources, cache_bytes: 64 << 20, fold_revisions_max: 256, started_at }
+    pub fn memory(resources: Vec<String>, started_at: WallTime) -> Self {
+        Self {
+            dir: None,
+            resources,
+            cache_bytes: 64 << 20,
+            fold_revisions_max: 256,
+            started_at,
+            progress: Arc::default(),
+        }
     }
 
     /// A store in `dir`.
@@ -234,26 +244,27 @@ impl Store {
         let Some(mut log) = log else {
             return Ok((store, Recovery::none(floor, ClockFault::of(config.started_at, floor))));
         };
-        let recovery = store.recover(&mut log, config.started_at);
+        let recovery = store.recover(&mut log, config);
         let recovery = recovery.map_err(|fault| OpenError::fault(log.path(), &fault))?;
         store.log = Some(log);
         Ok((store, recovery))
     }
 
     /// Reads the state in `log`, and begins a life only after it was read completely.
-    fn recover(&mut self, log: &mut Log, started_at: WallTime) -> Result<Recovery, log::Fault> {
-        let undeclared = recovery::scan(log, &self.names, |key, revision, presence| match presence {
-            Presence::There { expires } => {
-                self.leases.set(&key, expires);
-                self.modified.insert(key, revision);
-            }
-            Presence::Gone => {
-                self.leases.set(&key, None);
-                self.modified.remove(&key);
-            }
-        })?;
+    fn recover(&mut self, log: &mut Log, config: &StoreConfig) -> Result<Recovery, log::Fault> {
+        let undeclared =
+            recovery::scan(log, &self.names, &config.progress, |key, revision, presence| match presence {
+                Presence::There { expires } => {
+                    self.leases.set(&key, expires);
+                    self.modified.insert(key, revision);
+                }
+                Presence::Gone => {
+                    self.leases.set(&key, None);
+                    self.modified.remove(&key);
+                }
+            })?;
         let marks = log.durable();
-        let clock = ClockFault::of(started_at, marks.revision);
+        let clock = ClockFault::of(config.started_at, marks.revision);
         if self.revision > marks.revision {
             log.begin_life(Gap { last: marks.revision, next: self.revision });
             // Stored before a client can learn a revision of it. Without room it waits for the first write. If it is lost with
@@ -264,7 +275,7 @@ impl Store {
             }
         }
         (self.cluster, self.revision, self.compacted) = (marks.cluster, log.revision(), marks.compacted);
-        Recovery::of(log, &self.names, undeclared, clock)
+        Recovery::of(log, &self.names, undeclared, clock, &config.progress)
     }
 
     /// Applies all of `txn` in the next revision, or nothing. Not durable before the next [`Store::flush`].

@@ -16,6 +16,7 @@ use revcast_engine::revision::Revision;
 use super::lives::ClockFault;
 use super::log::{Fault, Log, View};
 use super::record::{self, Named, Names};
+use crate::progress::{Step, StepProgress};
 use crate::source::{StorageError, WallTime};
 
 /// A store's past. Replay [`Recovery::base`], then [`Recovery::history`], then drop it: until then the file cannot reuse the
@@ -33,6 +34,7 @@ pub struct Recovery {
     /// Objects that stay on disk but are not served, because their resource is not declared any more.
     pub undeclared: Vec<Undeclared>,
     file: Option<Contents>,
+    progress: Arc<StepProgress>,
 }
 
 /// Objects of a resource that is not declared. They are kept, hidden and without expiry, until it is.
@@ -64,7 +66,7 @@ struct Contents {
 
 impl Recovery {
     /// An empty past.
-    pub(super) const fn none(birth: Revision, clock: Option<ClockFault>) -> Self {
+    pub(super) fn none(birth: Revision, clock: Option<ClockFault>) -> Self {
         Self {
             revision: birth,
             compacted: birth,
@@ -72,6 +74,7 @@ impl Recovery {
             clock,
             undeclared: Vec::new(),
             file: None,
+            progress: Arc::default(),
         }
     }
 
@@ -81,6 +84,7 @@ impl Recovery {
         names: &Arc<Names>,
         undeclared: Vec<Undeclared>,
         clock: Option<ClockFault>,
+        progress: &Arc<StepProgress>,
     ) -> Result<Self, Fault> {
         Ok(Self {
             revision: log.revision(),
@@ -89,7 +93,18 @@ impl Recovery {
             clock,
             undeclared,
             file: Some(Contents { view: log.view()?, names: Arc::clone(names), path: log.path().to_owned() }),
+            progress: Arc::clone(progress),
         })
+    }
+
+    /// The count of what [`Recovery::base`] and [`Recovery::history`] give, or some more.
+    pub(super) fn records(&self) -> Result<u64, StorageError> {
+        self.file.as_ref().map_or(Ok(0), |file| file.said(file.view.records()))
+    }
+
+    /// Where it is told how far a replay is.
+    pub(super) const fn progress(&self) -> &Arc<StepProgress> {
+        &self.progress
     }
 
     /// The state at the compacted revision, in the order of the stored keys.
@@ -176,10 +191,19 @@ fn batch(names: &Names, revision: u64, value: &[u8]) -> Result<Batch, Fault> {
 pub(super) fn scan(
     log: &Log,
     names: &Names,
+    progress: &Arc<StepProgress>,
     mut visit: impl FnMut(Key, Revision, Presence),
 ) -> Result<Vec<Undeclared>, Fault> {
     let (view, marks, lives) = (log.view()?, log.durable(), log.lives());
     let mut undeclared: BTreeMap<String, HashSet<Vec<u8>>> = BTreeMap::new();
+    progress.begin(Step::Reading);
+    let total = view.records()?;
+    // An error ends the process, and so what is shown.
+    let mut records = 0;
+    let mut read = || {
+        records += 1;
+        progress.reach(records, total);
+    };
     let mut change = |named: Named<'_>, bytes: &[u8], revision: Revision, presence: Presence| match named {
         Named::Declared(key) => visit(key, revision, presence),
         Named::Undeclared { resource } => {
@@ -191,6 +215,7 @@ pub(super) fn scan(
         }
     };
     for entry in view.objects.range::<&[u8]>(..)? {
+        read();
         let (key, value) = entry?;
         let bytes = key.value();
         let object = record::read_object(value.value()).map_err(Fault::object(bytes))?;
@@ -202,6 +227,7 @@ pub(super) fn scan(
     }
     let mut expected = marks.history_start(lives);
     for entry in view.history.range::<u64>(..)? {
+        read();
         let (number, value) = entry?;
         let number = number.value();
         let revision = Revision::new(number);

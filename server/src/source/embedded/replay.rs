@@ -4,6 +4,7 @@ use revcast_engine::Publisher;
 
 use super::recovery::Recovery;
 use super::source::{seconds, wall_now};
+use crate::progress::Step;
 
 /// Bytes of replayed messages that become visible together: what they displace from the window is freed then.
 const REPLAY_BYTES: u64 = 1 << 20;
@@ -16,7 +17,16 @@ const REPLAY_REVISIONS: usize = 1024;
 /// The file cannot be read, or its revisions do not grow; one line either way.
 pub fn replay(recovery: &Recovery, publisher: &mut Publisher) -> Result<(), String> {
     let now = seconds(wall_now());
+    let progress = recovery.progress();
+    progress.begin(Step::Restoring);
+    let total = recovery.records().map_err(|error| error.to_string())?;
+    let mut records = 0;
+    let mut replayed = || {
+        records += 1;
+        progress.reach(records, total);
+    };
     for object in recovery.base() {
+        replayed();
         let object = object.map_err(|error| error.to_string())?;
         publisher.load(object.key, object.revision, &object.value);
     }
@@ -25,6 +35,7 @@ pub fn replay(recovery: &Recovery, publisher: &mut Publisher) -> Result<(), Stri
     // A delete has no value: its message is a copy of the deleted object, which it also keeps. The window counts it.
     let (mut shown, mut revisions) = (publisher.window_bytes(), 0);
     for batch in recovery.history() {
+        replayed();
         let batch = batch.map_err(|error| error.to_string())?;
         while let Some(gap) = gaps.next_if(|gap| gap.next < batch.revision) {
             publisher.skip(gap);
@@ -41,5 +52,6 @@ pub fn replay(recovery: &Recovery, publisher: &mut Publisher) -> Result<(), Stri
     gaps.for_each(|gap| publisher.skip(gap));
     publisher.handle_progress(recovery.revision);
     publisher.publish();
+    progress.end();
     Ok(())
 }

@@ -18,8 +18,8 @@ use super::layout::Layout;
 use super::lease::Leases;
 use super::link::{Calls, Links};
 use super::options::EtcdOptions;
-use super::progress::Progress;
 use crate::clock::Clock;
+use crate::progress::StepProgress;
 use crate::source::command_queue::{CommandQueue, Shards};
 use crate::source::driver::Reply;
 use crate::source::engine::Engine;
@@ -62,7 +62,6 @@ pub(super) struct EtcdContext {
     pub(super) links: Rc<Links>,
     pub(super) calls: Calls,
     pub(super) leases: Leases,
-    pub(super) progress: Progress,
     wanted_cluster: Option<u64>,
     known: Cell<Option<ClusterState>>,
     /// Whether a watch continues what is served, as far as its stream proves; and how many did.
@@ -101,7 +100,6 @@ impl EtcdContext {
             engine,
             epochs,
             calls: Calls::new(Rc::clone(&links), Arc::clone(&commands)),
-            progress: Progress::new(Arc::clone(&commands)),
             commands,
             shards,
             clock,
@@ -120,6 +118,11 @@ impl EtcdContext {
             wanted: Notify::new(),
             forgets: RefCell::default(),
         }
+    }
+
+    /// How far the start is.
+    pub(super) fn progress(&self) -> &Arc<StepProgress> {
+        &self.commands.stats.progress
     }
 
     /// Feeds an engine whose state is about to be served.

@@ -20,7 +20,7 @@ use super::load::{self, Loaded};
 use super::replay::Recent;
 use super::stop::Stop;
 use crate::log;
-use crate::source::command_queue::StartStep;
+use crate::progress::Step;
 use crate::source::epoch::Epoch;
 use crate::source::feeder::{BACKLOG_POLL, Feeder};
 use crate::source::{Fault, SourceError};
@@ -71,7 +71,7 @@ impl Followed {
     ) -> Self {
         let from = loaded.revision;
         if to > from {
-            context.progress.begin(StartStep::Replaying);
+            context.progress().begin(Step::Replaying);
         }
         Self {
             feeder: context.feeder(loaded.publisher),
@@ -105,7 +105,7 @@ impl Followed {
     pub(super) fn serve(&mut self, context: &EtcdContext) {
         let Some(unserved) = self.unserved.take() else { return };
         self.feeder.show();
-        context.progress.end();
+        context.progress().end();
         // The resources that are defined in it are served with it: not before, unless nothing is served yet.
         if !context.epochs.current().is_ready() {
             context.definitions.serve_now();
@@ -150,7 +150,7 @@ impl Followed {
         self.feeder.show();
         if let Some(Unserved { to, from, .. }) = &self.unserved {
             let of = |revision: Revision| revision.get().saturating_sub(from.get());
-            context.progress.reach(of(self.feeder.revision()).min(of(*to)), of(*to));
+            context.progress().reach(of(self.feeder.revision()).min(of(*to)), of(*to));
         } else {
             context.reached(self.feeder.revision());
         }

@@ -22,7 +22,7 @@ use super::link::Miss;
 use super::pager::Pager;
 use super::read_index::revision;
 use super::write::number_of;
-use crate::source::command_queue::StartStep;
+use crate::progress::Step;
 use crate::source::feeder::Feeder;
 use crate::source::{Fault, SourceError};
 
@@ -53,7 +53,7 @@ pub(super) struct Listed {
 /// Loads everything below the prefix, as it was at revision `at` or is now (zero), into a new engine.
 pub(super) async fn load(context: &EtcdContext, at: Revision) -> Result<Loaded, SourceError> {
     let (folder, defined, at) = definitions(context, at).await?;
-    context.progress.begin(StartStep::Loading);
+    context.progress().begin(Step::Loading);
     let (mut publisher, feed) = context.engine.start(Revision::ZERO);
     let stats = &context.commands.stats.remote;
     let mut objects = 0_u64;
@@ -264,7 +264,7 @@ pub(super) async fn pages(
         let total = taken + u64::try_from(answer.count()).unwrap_or(0);
         taken += count as u64;
         if listing.is_shown {
-            context.progress.reach(taken, total);
+            context.progress().reach(taken, total);
         }
         let mut bytes = 0;
         for key_value in keys {

@@ -24,7 +24,6 @@ mod oldest;
 mod options;
 mod overrides;
 mod pager;
-mod progress;
 mod read_index;
 mod replay;
 mod stop;
