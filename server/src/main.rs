@@ -252,6 +252,7 @@ fn plan(
         ring,
         audit,
         upstream,
+        inherits: None,
     }
 }
 

@@ -96,6 +96,11 @@ impl Shard {
         }
     }
 
+    /// The shard does not close after all: the watches whose turn has not come stay.
+    pub fn stay(&mut self) {
+        self.drain.waiting.clear();
+    }
+
     /// Ends one watch with the next turn, as [`Shard::drain`] does, and for this reason: a watch that was handed to a
     /// closing shard, or that is no longer authorized.
     pub fn dismiss(&mut self, id: WatcherId, why: End) {

@@ -1,28 +1,31 @@
 //! Accepting: from a listener to a task for each connection, also when descriptors run out.
 
 use std::net::{Shutdown, SocketAddr};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
-use futures_lite::{AsyncWriteExt, FutureExt};
-use glommio::net::{TcpListener, TcpStream};
+use futures_lite::{AsyncWriteExt, FutureExt, future};
+use glommio::net::TcpStream;
 use glommio::timer::sleep;
 use revcast_engine::tick::Tick;
+use rustix::io::Errno;
 use rustix::net::sockopt::{
     set_socket_keepalive, set_socket_reuseaddr, set_socket_reuseport, set_socket_send_buffer_size,
     set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
 };
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
 use uuid::Uuid;
 
 use super::client::Permit;
 use super::http1::connection::{serve, tune};
-use super::listener::ListenerKind;
+use super::listener::{Listener, ListenerKind};
 use super::options::Options;
 use super::shard::local::Local;
+use super::sys::descriptor;
 use super::tally::Refusal;
 use crate::http::response::push_status;
 use crate::http::status::{Layout, Status};
@@ -33,6 +36,8 @@ const LISTEN_BACKLOG: i32 = 4096;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// For how long binding is retried while the address is in use.
 const BIND_PATIENCE: Duration = Duration::from_secs(1);
+/// Connections of a listener that are accepted in a row.
+const ACCEPTS_MAX: u32 = 64;
 /// Pause after an accept that failed for lack of descriptors.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
@@ -50,29 +55,41 @@ pub(super) fn listeners(
     let alone = bind_alone(address)?;
     let address = alone.local_addr()?;
     drop(alone);
+    Ok((address, more_listeners(address, count, options)?))
+}
+
+/// `count` listeners on an address that listeners of this user may have already: connections are spread over all of them.
+pub(super) fn more_listeners(
+    address: SocketAddr,
+    count: usize,
+    options: &Options,
+) -> std::io::Result<Vec<OwnedFd>> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
-    let listeners: std::io::Result<Vec<OwnedFd>> = (0..count)
-        .map(|_| {
-            let fd = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-            set_socket_reuseaddr(&fd, true)?;
-            set_socket_reuseport(&fd, true)?;
-            // Accepted sockets inherit these: with a stall timeout of 60 s a peer that lost power is detected within 75 s, idle
-            // or not. `TCP_USER_TIMEOUT` also replaces the number of probes, so a longer one delays detection.
-            set_socket_keepalive(&fd, true)?;
-            set_tcp_keepidle(&fd, KEEP_ALIVE)?;
-            set_tcp_keepintvl(&fd, KEEP_ALIVE)?;
-            if let Some(time) = options.stall_timeout {
-                set_tcp_user_timeout(&fd, u32::try_from(time.as_millis()).unwrap_or(u32::MAX))?;
-            }
-            if let Some(bytes) = options.send_buffer {
-                set_socket_send_buffer_size(&fd, bytes)?;
-            }
-            bind(&fd, &address)?;
-            listen(&fd, LISTEN_BACKLOG)?;
-            Ok(fd)
-        })
-        .collect();
-    Ok((address, listeners?))
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let listener = || {
+        let fd = socket_with(family, SocketType::STREAM, flags, None)?;
+        set_socket_reuseaddr(&fd, true)?;
+        set_socket_reuseport(&fd, true)?;
+        set_options(fd.as_fd(), options)?;
+        bind(&fd, &address)?;
+        listen(&fd, LISTEN_BACKLOG)?;
+        Ok(fd)
+    };
+    (0..count).map(|_| listener()).collect()
+}
+
+/// Sets what accepted sockets inherit: with a stall timeout of 60 s a peer that lost power is detected within 75 s, idle or not.
+/// `TCP_USER_TIMEOUT` also replaces the number of probes, so a longer one delays detection.
+pub(super) fn set_options(fd: BorrowedFd<'_>, options: &Options) -> std::io::Result<()> {
+    set_socket_keepalive(fd, true)?;
+    set_tcp_keepidle(fd, KEEP_ALIVE)?;
+    set_tcp_keepintvl(fd, KEEP_ALIVE)?;
+    let stall = options.stall_timeout.map_or(0, |time| u32::try_from(time.as_millis()).unwrap_or(u32::MAX));
+    set_tcp_user_timeout(fd, stall)?;
+    if let Some(bytes) = options.send_buffer {
+        set_socket_send_buffer_size(fd, bytes)?;
+    }
+    Ok(())
 }
 
 /// Binds an address exclusively. A server that has just ended may hold it a moment longer: its rings release their sockets
@@ -89,27 +106,49 @@ fn bind_alone(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     }
 }
 
-/// Accepts until the server closes; on the admin listener until it has closed.
-pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, kind: ListenerKind) {
+/// Accepts until the server closes; on the admin listener until it has closed. Not while the listeners are another process's.
+pub(super) async fn accept(local: Rc<Local>, listener: Arc<Listener>) {
+    let kind = listener.kind;
+    let place = local.listeners.add(Arc::clone(&listener));
+    let mut in_a_row = 0;
     loop {
-        match listener.accept().await {
+        if local.listeners.is_paused() {
+            local.listeners.ready(place).await;
+            continue;
+        }
+        if in_a_row == ACCEPTS_MAX {
+            in_a_row = 0;
+            future::yield_now().await;
+            continue;
+        }
+        match accept_with(&listener.socket, SocketFlags::CLOEXEC) {
             Ok(_) if local.closing() && kind == ListenerKind::Public => {
                 local.handle().tally.refused(Refusal::Closing)
             }
-            Ok(stream) => match kind {
-                ListenerKind::Public => {
-                    welcome(&local, stream).await;
-                    local.pass_accepted().await;
+            Ok(socket) => {
+                in_a_row += 1;
+                let stream = descriptor::stream(socket);
+                match kind {
+                    ListenerKind::Public => {
+                        welcome(&local, stream).await;
+                        local.pass_accepted().await;
+                    }
+                    // A connection that gets the last descriptor is refused and gives it back, so that the next connection gets
+                    // an answer too instead of waiting in the kernel.
+                    ListenerKind::Admin if !is_another_left(&local) => {
+                        local.handle().tally.refused(Refusal::Descriptors);
+                        overloaded(&local, stream).await;
+                    }
+                    // Operators are admitted however many clients are connected.
+                    ListenerKind::Admin => begin(&local, stream, kind, Permit::Operator),
                 }
-                // A connection that gets the last descriptor is refused and gives it back, so that the next connection gets an
-                // answer too instead of waiting in the kernel.
-                ListenerKind::Admin if !is_another_left(&local) => {
-                    local.handle().tally.refused(Refusal::Descriptors);
-                    overloaded(&local, stream).await;
-                }
-                // Operators are admitted however many clients are connected.
-                ListenerKind::Admin => begin(&local, stream, kind, Permit::Operator),
-            },
+            }
+            Err(Errno::AGAIN) => {
+                in_a_row = 0;
+                local.listeners.ready(place).await;
+            }
+            // A client that has gone again (accept(2)).
+            Err(Errno::CONNABORTED | Errno::INTR) => {}
             // The listener was shut down.
             Err(_) if local.closing() && kind == ListenerKind::Public => return,
             // Out of descriptors or memory: the connection waits in the kernel.

@@ -16,7 +16,7 @@ use super::conn::Link;
 use super::delegation::follow;
 use super::http1::connection::go_on;
 use super::http2;
-use super::listener::{ListenerKind, Listening};
+use super::listener::Listeners;
 use super::options::SendMode;
 use super::run_error::RunError;
 use super::shard::local::Local;
@@ -44,7 +44,6 @@ pub(super) fn spawn(
     number: usize,
     cpu: Option<usize>,
     shared: Arc<Shared>,
-    listening: Listening,
     ready: Sender<Result<(), RunError>>,
 ) -> Result<ExecutorJoinHandle<Result<(), RunError>>, RunError> {
     let placement = cpu.map_or(Placement::Unbound, Placement::Fixed);
@@ -53,18 +52,17 @@ pub(super) fn spawn(
         .io_memory(IO_MEMORY_BYTES)
         .ring_depth(RING_DEPTH)
         .preempt_timer(PREEMPT)
-        .spawn(move || run(number, shared, listening, ready))
+        .spawn(move || run(number, shared, ready))
         .map_err(|error| RunError::new(format!("shard {number} cannot start: {error}")))
 }
 
 async fn run(
     number: usize,
     shared: Arc<Shared>,
-    listening: Listening,
     ready: Sender<Result<(), RunError>>,
 ) -> Result<(), RunError> {
     let _vital = AbortOnPanic("a shard");
-    let prepared = prepare(number, shared, listening);
+    let prepared = prepare(number, shared);
     // The server waits until every shard has reported.
     let _ = ready.send(prepared.as_ref().map(|_| ()).map_err(Clone::clone));
     drop(ready);
@@ -73,7 +71,7 @@ async fn run(
 }
 
 /// Creates everything that a shard needs, and the tasks that feed it.
-fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<Rc<Local>, RunError> {
+fn prepare(number: usize, shared: Arc<Shared>) -> Result<Rc<Local>, RunError> {
     let broken = |what: &str, error: &dyn std::fmt::Display| {
         RunError::new(format!("shard {number}: {what}: {error}; run `revcast doctor`"))
     };
@@ -91,7 +89,8 @@ fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<R
             }
         },
     };
-    let local = Local::new(number, Arc::clone(&shared), polls, sends);
+    let listeners = Polls::of_few(wake.descriptor()).map_err(|error| broken("its own io_uring", &error))?;
+    let local = Local::new(number, Arc::clone(&shared), polls, sends, Listeners::new(listeners));
 
     let woken = Rc::clone(&local);
     glommio::spawn_local(async move {
@@ -107,13 +106,6 @@ fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<R
         }
     })
     .detach();
-    let public = listening.public.into_iter().map(|fd| (fd, ListenerKind::Public));
-    for (fd, kind) in public.chain(listening.admin.map(|fd| (fd, ListenerKind::Admin))) {
-        if kind == ListenerKind::Public {
-            local.will_stop(fd.try_clone().map_err(|error| broken("its listeners", &error))?);
-        }
-        glommio::spawn_local(accept(Rc::clone(&local), descriptor::listener(fd), kind)).detach();
-    }
     if number == 0 && local.shared.app.guard().delegated().is_some() {
         glommio::spawn_local(follow(Rc::clone(&local))).detach();
     }
@@ -127,6 +119,9 @@ async fn drive(local: &Rc<Local>) {
         let began = local.now();
         local.have_run(began);
         local.absorb();
+        for listener in local.take_new_listeners() {
+            glommio::spawn_local(accept(Rc::clone(local), listener)).detach();
+        }
         let (turn, released) = {
             let mut core = local.core.borrow_mut();
             (core.turn(local.now()), core.take_released())
@@ -140,7 +135,8 @@ async fn drive(local: &Rc<Local>) {
         local.handle().heartbeat.fetch_add(1, Ordering::Relaxed);
         if local.closing() {
             // Shards exit together: a shard that exited could not carry a watch that another one still hands over.
-            let since = *closing_since.get_or_insert_with(Instant::now);
+            let handed_over = local.shared.handover.since();
+            let since = *closing_since.get_or_insert_with(|| handed_over.unwrap_or_else(Instant::now));
             if local.shared.handles.are_idle() || since.elapsed() >= local.shared.options.drain_grace {
                 local.core.borrow_mut().cut();
                 local.handle().has_left.store(true, Ordering::Relaxed);
@@ -210,7 +206,7 @@ async fn notified(local: &Local, patience: Duration) {
 
 /// A watch has ended and its connection carries requests again.
 fn resume(local: &Rc<Local>, link: Link) {
-    if local.closing() && link.unsent.is_empty() && link.tls.is_none() {
+    if local.closing() && !local.has_successor() && link.unsent.is_empty() && link.tls.is_none() {
         return;
     }
     // Counted from now on: a server that closes waits until everything pending is sent.

@@ -1,6 +1,6 @@
 //! Threads, sockets and time: the only place that serves with glommio and io_uring.
 //!
-//! Owns one executor per shard, pinned unless the options say otherwise, each with its own listeners, and start and end of the process. `serve` decides what
+//! Owns one executor per shard, pinned unless the options say otherwise, each with its own listeners, which may come from another process (`handover`), and start and end of the process. `serve` decides what
 //! requests mean; the engine decides what watches mean.
 
 mod accept;
@@ -14,6 +14,7 @@ mod conn;
 mod delegation;
 mod driver;
 mod exchange;
+mod handover;
 mod http1;
 mod http2;
 mod listener;
@@ -25,6 +26,7 @@ mod run_error;
 mod shard;
 mod shards;
 mod shared;
+mod stage;
 mod status_stream;
 mod sys;
 mod tally;
@@ -57,13 +59,14 @@ use crate::tls;
 use crate::upstream::{Current, Question, UpstreamError, UpstreamReply};
 use account::Account;
 use admission::Admission;
-use listener::Listening;
+pub use handover::{Bound, Handover, Inherits};
 use memory::Memory;
 pub use options::{Options, SendMode};
 use reserve::Reserve;
 pub use run_error::RunError;
 use shards::{ShardHandle, ShardHandles};
 use shared::Shared;
+use stage::HandoverState;
 use upstream::UpstreamClient;
 
 /// The configuration and parts that a server is started with.
@@ -89,11 +92,9 @@ pub struct Plan {
     pub audit: Option<Audit>,
     /// The API server beside this one.
     pub upstream: Option<Arc<Current>>,
+    /// What a process that takes over gets from its predecessor; `None`: it takes over nothing, and binds its addresses.
+    pub inherits: Option<Inherits>,
 }
-
-/// Listeners per shard. Each has a queue of its own, of at most 4,096 connections (`net.core.somaxconn`); overflow costs its
-/// clients a second. This many accept 10,000 clients that reconnect within a fifth of a second.
-const LISTENERS_PER_SHARD: usize = 4;
 
 /// Between two looks at how many watches are left at the end.
 const DRAIN_LOOK: Duration = Duration::from_millis(100);
@@ -188,10 +189,13 @@ impl Pulse {
         self.0.handles.watchers()
     }
 
-    /// The phase of the server's life.
+    /// The phase of the server's life. It starts until it has listeners.
     #[must_use]
     pub fn life(&self) -> Life {
-        self.0.app.life()
+        match self.0.app.life() {
+            Life::Serving if !self.0.handover.has_listeners() => Life::Starting,
+            life => life,
+        }
     }
 }
 
@@ -206,24 +210,14 @@ pub fn start(
     source: impl FnOnce(Arc<dyn Shards>) -> std::io::Result<JoinHandle<()>>,
 ) -> Result<Running, RunError> {
     let options = &plan.options;
-    let bound = |address: SocketAddr, count| {
-        accept::listeners(address, count, options).map_err(|error| {
-            let mend = if error.kind() == std::io::ErrorKind::AddrInUse {
-                "stop what listens there, or choose another address"
-            } else if error.kind() == std::io::ErrorKind::PermissionDenied {
-                "choose a port above 1023, or give the right to bind it"
-            } else {
-                "choose an address of this machine"
-            };
-            RunError::new(format!("cannot listen on {address}: {error}; {mend}"))
-        })
+    let (bound, listen, admin_listen) = match plan.inherits {
+        None => Bound::bind_by(options, Some(options.listen), options.admin_listen)?,
+        Some(Inherits { admin }) => {
+            let (bound, _, _) = Bound::bind_by(options, None, options.admin_listen.filter(|_| !admin))?;
+            (bound, None, options.admin_listen)
+        }
     };
-    let (listen, public) = bound(options.listen, options.cpus.len() * LISTENERS_PER_SHARD)?;
-    let mut public = public.into_iter();
-    let (admin_listen, mut admin) = match options.admin_listen {
-        None => (None, None),
-        Some(address) => bound(address, 1).map(|(address, fds)| (Some(address), fds.into_iter().next()))?,
-    };
+    let listen = listen.unwrap_or(options.listen);
     app.advance(Life::Serving);
     let handles = ShardHandles::new(options.cpus.len())
         .map_err(|error| RunError::new(format!("no eventfd: {error}")))?;
@@ -243,6 +237,7 @@ pub fn start(
         status_streams: AtomicUsize::new(0),
         tls: plan.tls.clone(),
         closing: OnceLock::new(),
+        handover: HandoverState::default(),
         shard_config: ShardConfig {
             bookmark_interval: options.bookmark_interval,
             heartbeat_interval: options.heartbeat_interval,
@@ -260,10 +255,8 @@ pub fn start(
     let mut shards = Vec::with_capacity(options.cpus.len());
     let (ready, results) = std::sync::mpsc::channel();
     for (number, &cpu) in options.cpus.iter().enumerate() {
-        let listening =
-            Listening { public: public.by_ref().take(LISTENERS_PER_SHARD).collect(), admin: admin.take() };
         let cpu = options.is_pinned.then_some(cpu);
-        shards.push(driver::spawn(number, cpu, Arc::clone(&shared), listening, ready.clone())?);
+        shards.push(driver::spawn(number, cpu, Arc::clone(&shared), ready.clone())?);
     }
     drop(ready);
     // A shard whose executor cannot start sends nothing and drops its end.
@@ -271,6 +264,7 @@ pub fn start(
     if results.len() < options.cpus.len() {
         return Err(RunError::new("a shard's executor cannot start: run `revcast doctor`".into()));
     }
+    handover::listen_on(&shared, bound);
     let source = source(Arc::new(handles)).map_err(|error| {
         RunError::new(format!("no thread for the source: {error}; raise nproc (ulimit -u)"))
     })?;
@@ -313,6 +307,12 @@ impl Running {
     #[must_use]
     pub fn closer(&self) -> Closer {
         Closer(Arc::clone(&self.shared))
+    }
+
+    /// A handle that hands over the server's listeners, or receives them.
+    #[must_use]
+    pub fn handover(&self) -> Handover {
+        Handover::new(Arc::clone(&self.shared))
     }
 
     /// A handle that reports the server's health.

@@ -13,6 +13,7 @@ use crossbeam_queue::SegQueue;
 use revcast_engine::{Scope, Stats};
 
 use super::census::Counted;
+use super::listener::Listener;
 use super::sys::wake::Wake;
 use super::tally::Tally;
 use super::watch::NewWatch;
@@ -36,6 +37,7 @@ pub(super) struct WatchHandoff {
 pub(super) enum ShardMessage {
     WatchHandoff(Box<WatchHandoff>),
     Answer(u64, Answer),
+    Listen(Arc<Listener>),
 }
 
 /// One shard, as other threads see it. On its own cache lines: a shard writes its counts every turn.
@@ -58,6 +60,8 @@ pub(super) struct ShardHandle {
     pub(super) heartbeat: AtomicU64,
     /// Whether its thread has ended.
     pub(super) has_left: AtomicBool,
+    /// Whether it accepts nothing.
+    pub(super) is_paused: AtomicBool,
 }
 
 impl ShardHandle {
@@ -137,6 +141,7 @@ impl ShardHandles {
                     counted: ArcSwap::default(),
                     heartbeat: AtomicU64::new(0),
                     has_left: AtomicBool::new(false),
+                    is_paused: AtomicBool::new(false),
                 })
             })
             .collect();

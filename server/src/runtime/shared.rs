@@ -14,6 +14,7 @@ use super::memory::Memory;
 use super::options::Options;
 use super::reserve::Reserve;
 use super::shards::ShardHandles;
+use super::stage::HandoverState;
 use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::serve::App;
@@ -43,6 +44,8 @@ pub(super) struct Shared {
     pub(super) tls: Option<Arc<tls::Current>>,
     /// Set when the server closes: the time over which its watches are ended.
     pub(super) closing: OnceLock<Duration>,
+    /// The listeners, and whether another process has taken over.
+    pub(super) handover: HandoverState,
     pub(super) shard_config: ShardConfig,
     /// Whether the source is remote, and must be asked for the newest revision.
     pub(super) remote: bool,
@@ -59,6 +62,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// The time over which watches are to be ended, if they are.
+    pub(super) fn drains_over(&self) -> Option<Duration> {
+        self.closing.get().copied().or_else(|| self.handover.drains_over())
+    }
+
     /// Lets the shards count their watches, unless they did within a second.
     pub(super) fn ask_for_census(&self) {
         if self.census.ask(self.clock.now()) {

@@ -4,7 +4,7 @@
 //! sockets. Every member is read without a lock.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::beside::Beside;
@@ -88,6 +88,8 @@ pub struct App {
     freshness: Option<Freshness>,
     pub(super) options: ServeOptions,
     life: AtomicU8,
+    /// Whether another process serves in its place.
+    has_successor: AtomicBool,
     stalls: Stalls,
     guard: Arc<Guard>,
     /// Its names besides addresses and `localhost`: from the options, and from its certificate.
@@ -105,6 +107,7 @@ impl App {
     pub fn new(catalogs: Arc<Catalogs>, epochs: Arc<Epochs>, options: ServeOptions) -> Self {
         Self {
             life: AtomicU8::new(Life::Starting as u8),
+            has_successor: AtomicBool::new(false),
             stalls: Stalls::default(),
             catalogs,
             epochs,
@@ -197,6 +200,7 @@ impl App {
             0 => Life::Starting,
             // Between two epochs it is as at the start.
             1 if !self.epochs.current().is_ready() => Life::Starting,
+            1 if self.has_successor.load(Ordering::Acquire) => Life::Lingering,
             1 => Life::Serving,
             2 => Life::Lingering,
             _ => Life::Closing,
@@ -206,7 +210,12 @@ impl App {
     /// Whether the server ends, or is about to.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
-        self.life.load(Ordering::Acquire) >= Life::Lingering as u8
+        self.has_successor.load(Ordering::Acquire) || self.life.load(Ordering::Acquire) >= Life::Lingering as u8
+    }
+
+    /// Whether another process serves in its place: then it is [`Life::Lingering`] as long as that is so.
+    pub fn succeed(&self, has_successor: bool) {
+        self.has_successor.store(has_successor, Ordering::Release);
     }
 
     /// Moves on to `life`; never back.

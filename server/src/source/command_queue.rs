@@ -133,6 +133,8 @@ pub struct RemoteStats {
     pub leases: AtomicU64,
     /// A kube-apiserver keeps its objects there too.
     pub is_cluster: AtomicBool,
+    /// The etcd cluster that is served; 0: none yet.
+    pub cluster: AtomicU64,
 }
 
 impl Default for RemoteStats {
@@ -152,6 +154,7 @@ impl Default for RemoteStats {
             failures: AtomicU64::new(0),
             leases: AtomicU64::new(0),
             is_cluster: AtomicBool::new(false),
+            cluster: AtomicU64::new(0),
         }
     }
 }

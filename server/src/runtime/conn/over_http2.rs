@@ -371,7 +371,7 @@ fn a_peer_that_breaks_a_rule_is_told_and_left() {
 #[test]
 fn a_connection_ends_with_its_last_stream() {
     let (mut case, watches) = Case::open(1000, vec![Coding::Bare]);
-    case.stand.conns.leave();
+    case.stand.conns.leave(true);
     case.stand.until(|_| true);
     case.stand.turn(case.stand.now());
     let last = |frame: Frame| (frame.0, u32::from_be_bytes([frame.3[0], frame.3[1], frame.3[2], frame.3[3]]));

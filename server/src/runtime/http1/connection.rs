@@ -79,6 +79,10 @@ pub(in crate::runtime) async fn go_on(local: Rc<Local>, link: Link, guard: Reque
     if transport.settle().await.is_err() {
         return;
     }
+    if local.has_successor() {
+        // Its next request is the successor's, on a connection of its own. One that is under way must not be answered with a reset.
+        return transport.linger().await;
+    }
     if local.closing() {
         return transport.close().await;
     }

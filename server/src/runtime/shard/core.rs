@@ -53,7 +53,8 @@ pub(in crate::runtime) struct Core {
     counting: Option<(u64, Census)>,
     /// The number of the last one.
     counted: u64,
-    drains: bool,
+    /// The time over which watches are ended, if they are.
+    drains: Option<Duration>,
     /// Connections whose watch has ended and that can carry another request.
     released: Vec<Link>,
 }
@@ -76,7 +77,7 @@ impl Core {
             next_look: Tick::ZERO,
             counting: None,
             counted: 0,
-            drains: false,
+            drains: None,
             released: Vec::new(),
         }
     }
@@ -108,9 +109,7 @@ impl Core {
     /// Handles events of connections, and checks some watches' authorization again.
     pub(super) fn absorb(&mut self, now: Tick) {
         let Self { shard, watches, shared, .. } = self;
-        if shared.app.is_leaving() {
-            watches.conns().leave();
-        }
+        watches.conns().leave(shared.app.is_leaving());
         let mut gone = Vec::new();
         for (id, event) in watches.reap(now) {
             match event {
@@ -129,10 +128,12 @@ impl Core {
         watches.review(shared.app.guard(), shared.tls.as_deref(), |id| {
             shard.dismiss(id, End::Dismissed);
         });
-        if let Some(over) = self.shared.closing.get().copied()
-            && !std::mem::replace(&mut self.drains, true)
-        {
-            self.shard.drain(over, now);
+        let drains = self.shared.drains_over();
+        if drains != std::mem::replace(&mut self.drains, drains) {
+            match drains {
+                Some(over) => self.shard.drain(over, now),
+                None => self.shard.stay(),
+            }
         }
     }
 
@@ -259,7 +260,7 @@ impl Core {
         if is_late {
             self.shard.dismiss(id, End::Retired);
         }
-        if self.drains {
+        if self.drains.is_some() {
             self.shard.dismiss(id, End::Drained);
         }
     }
@@ -332,7 +333,7 @@ impl Core {
             || self.shard.has_work()
             || self.watches.has_events()
             || self.watches.has_review(self.shared.app.guard(), self.shared.tls.as_deref())
-            || (self.shared.closing.get().is_some() && !self.drains)
+            || self.shared.drains_over() != self.drains
     }
 
     /// When the next client is due for a read.

@@ -3,7 +3,6 @@
 //! Tasks of the same executor reach it through one `Rc`; nothing is borrowed across an await.
 
 use std::cell::{Cell, RefCell};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +12,6 @@ use revcast_engine::Object;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
-use rustix::net::{Shutdown, shutdown};
 
 use super::core::Core;
 use super::handshake_limiter::HandshakeLimiter;
@@ -24,8 +22,10 @@ use super::source_client::{SourceClient, something_else, too_many};
 use crate::frontend::{Host, Newest, WatchRequest, WriteError};
 use crate::runtime::client::Client;
 use crate::runtime::conn::Link;
+use crate::runtime::listener::{Listener, Listeners};
 use crate::runtime::shards::{ShardHandle, ShardMessage, WatchHandoff};
 use crate::runtime::shared::Shared;
+use crate::runtime::stage::Stage;
 use crate::runtime::sys::notify::Notify;
 use crate::runtime::sys::polls::Polls;
 use crate::runtime::sys::sends::Sends;
@@ -54,8 +54,9 @@ pub(in crate::runtime) struct Local {
     pub(in crate::runtime) handshakes: Rc<HandshakeLimiter>,
     /// Draws jitter and generated names; no secret depends on it.
     random: RefCell<fastrand::Rng>,
-    /// Second descriptors of the public listeners, until the server closes.
-    listeners: RefCell<Vec<OwnedFd>>,
+    pub(in crate::runtime) listeners: Listeners,
+    /// Listeners whose tasks are to be started.
+    new_listeners: RefCell<Vec<Arc<Listener>>>,
     /// The connections to the upstream; `None`: there is none.
     pub(in crate::runtime) upstream: Option<Rc<UpstreamClient>>,
     has_stopped: Cell<bool>,
@@ -67,6 +68,7 @@ impl Local {
         shared: Arc<Shared>,
         polls: Polls,
         sends: Option<Sends>,
+        listeners: Listeners,
     ) -> Rc<Self> {
         let clock = shared.clock;
         let notify = Rc::new(Notify::default());
@@ -81,7 +83,8 @@ impl Local {
             handshakes: HandshakeLimiter::new(clock, Rc::clone(&notify)),
             notify,
             random: RefCell::new(fastrand::Rng::new()),
-            listeners: RefCell::default(),
+            listeners,
+            new_listeners: RefCell::default(),
             upstream: shared
                 .upstream
                 .clone()
@@ -91,9 +94,9 @@ impl Local {
         })
     }
 
-    /// Keeps a second descriptor of a listener, to stop it when the server closes.
-    pub(in crate::runtime) fn will_stop(&self, listener: OwnedFd) {
-        self.listeners.borrow_mut().push(listener);
+    /// Listeners that were added.
+    pub(in crate::runtime) fn take_new_listeners(&self) -> Vec<Arc<Listener>> {
+        self.new_listeners.take()
     }
 
     pub(in crate::runtime) fn handle(&self) -> &ShardHandle {
@@ -109,12 +112,19 @@ impl Local {
         self.shared.app.is_leaving()
     }
 
-    /// Stops to accept connections: the kernel resets those that wait at these listeners.
-    fn stop_listening(&self) {
-        for listener in self.listeners.take() {
-            // A listener that cannot be stopped stays, and closes what it accepts.
-            let _ = shutdown(&listener, Shutdown::Both);
+    /// Whether another process has taken over: clients are to connect to that one.
+    pub(in crate::runtime) fn has_successor(&self) -> bool {
+        self.shared.handover.stage() == Stage::HandedOver
+    }
+
+    /// Accepts, or does not, as the process was told.
+    fn follow_handover(&self) {
+        let pauses = self.shared.handover.stage() != Stage::Accepts;
+        if pauses == self.listeners.is_paused() {
+            return;
         }
+        if pauses { self.listeners.pause() } else { self.listeners.resume() }
+        self.handle().is_paused.store(pauses, Ordering::Release);
     }
 
     pub(in crate::runtime) fn now(&self) -> Tick {
@@ -214,13 +224,19 @@ impl Local {
                     self.core.borrow_mut().begin(*handoff, self.now());
                 }
                 ShardMessage::Answer(ticket, answer) => self.source.answered(ticket, answer),
+                ShardMessage::Listen(listener) => self.new_listeners.borrow_mut().push(listener),
             }
         }
+        self.listeners.reap();
+        self.follow_handover();
         self.core.borrow_mut().absorb(self.now());
         let revision = self.core.borrow().feed().revision();
         self.waiters.tell(revision);
         if self.closing() && !self.has_stopped.replace(true) {
-            self.stop_listening();
+            // What another process has too is not to be stopped for it.
+            if !self.has_successor() {
+                self.listeners.stop();
+            }
         }
     }
 
@@ -232,7 +248,10 @@ impl Local {
     /// Whether there is work now; checked between preparing to sleep and sleeping.
     pub(in crate::runtime) fn has_work(&self) -> bool {
         let mut core = self.core.borrow_mut();
-        !self.handle().inbox.is_empty() || core.has_work() || self.waiters.has_work(core.feed().revision())
+        let pauses = self.shared.handover.stage() != Stage::Accepts;
+        pauses != self.listeners.is_paused()
+            || !self.handle().inbox.is_empty()
+            || core.has_work() || self.waiters.has_work(core.feed().revision())
     }
 
     /// How long the shard may sleep if it need not turn before `until`.

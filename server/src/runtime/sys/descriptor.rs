@@ -8,24 +8,18 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use glommio::io::BufferedFile;
-use glommio::net::{TcpListener, TcpStream};
-
-/// A listener that glommio accepts on.
-pub(in crate::runtime) fn listener(fd: OwnedFd) -> TcpListener {
-    // SAFETY: `into_raw_fd` gives up the only owner of an open descriptor of a listening socket, as std and we made
-    // it; the listener becomes its only owner and closes it.
-    unsafe { TcpListener::from_raw_fd(fd.into_raw_fd()) }
-}
+use glommio::net::TcpStream;
 
 /// A connection that glommio reads and writes.
 pub(in crate::runtime) fn stream(fd: OwnedFd) -> TcpStream {
-    // SAFETY: as in `listener`; the descriptor is a connected socket that `duplicate` made.
+    // SAFETY: `into_raw_fd` gives up the only owner of an open descriptor of a connected socket, which was accepted or
+    // which `duplicate` made; the stream becomes its only owner and closes it.
     unsafe { TcpStream::from_raw_fd(fd.into_raw_fd()) }
 }
 
 /// An eventfd that glommio can wait on by reading it.
 pub(in crate::runtime) fn readable(fd: OwnedFd) -> BufferedFile {
-    // SAFETY: as in `listener`; glommio only reads it through its ring and closes it.
+    // SAFETY: as in `stream`; glommio only reads it through its ring and closes it.
     unsafe { BufferedFile::from_raw_fd(fd.into_raw_fd()) }
 }
 

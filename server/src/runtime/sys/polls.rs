@@ -1,4 +1,4 @@
-//! A ring of each shard that polls the sockets of connections with watches for hang-up, readability and writability.
+//! A ring that polls sockets for hang-up, readability and writability. A shard has one for connections with watches, and a small one for its listeners.
 //!
 //! Owns the submission of polls and the reading of their completions; glommio's rings would need a task per socket for that.
 //! Completions are signalled on the shard's eventfd, which its executor waits on. It never refers to our memory: a poll has a
@@ -15,6 +15,8 @@ const SUBMISSIONS: u32 = 1024;
 /// Entries of the completion queue: events between two system calls. The kernel keeps more if needed (`IORING_FEAT_NODROP`).
 const COMPLETIONS: u32 = 16 * 1024;
 
+/// Entries of a ring for a few sockets.
+const FEW: u32 = 16;
 /// How often a full submission queue is submitted again before the shard gives up.
 const SUBMIT_TRIES: usize = 10_000;
 /// The result of a poll that was cancelled.
@@ -83,7 +85,16 @@ pub(in crate::runtime) struct Polls {
 impl Polls {
     /// A ring that signals completions on `eventfd`.
     pub(in crate::runtime) fn new(eventfd: BorrowedFd<'_>) -> io::Result<Self> {
-        let ring = IoUring::builder().setup_cqsize(COMPLETIONS).build(SUBMISSIONS)?;
+        Self::sized(eventfd, SUBMISSIONS, COMPLETIONS)
+    }
+
+    /// The same for a few sockets.
+    pub(in crate::runtime) fn of_few(eventfd: BorrowedFd<'_>) -> io::Result<Self> {
+        Self::sized(eventfd, FEW, 2 * FEW)
+    }
+
+    fn sized(eventfd: BorrowedFd<'_>, submissions: u32, completions: u32) -> io::Result<Self> {
+        let ring = IoUring::builder().setup_cqsize(completions).build(submissions)?;
         ring.submitter().register_eventfd(eventfd.as_raw_fd())?;
         Ok(Self { ring, unsubmitted: false })
     }

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use revcast_engine::Publisher;
@@ -150,6 +151,9 @@ impl EtcdContext {
     /// Another state is served, or none.
     pub(super) fn know(&self, known: Option<ClusterState>) {
         self.known.set(known);
+        if let Some(ClusterState { cluster, .. }) = known {
+            self.commands.stats.remote.cluster.store(cluster, Ordering::Release);
+        }
         self.pending.borrow_mut().clear();
         self.commands.stats.remote.disprove();
     }

@@ -346,10 +346,10 @@ impl Conns {
         self.after_task(owner);
     }
 
-    /// The server is about to close: connections end when their streams have.
-    pub(in crate::runtime) const fn leave(&mut self) {
-        if !self.http2.is_leaving {
-            self.http2.is_leaving = true;
+    /// Whether the server is about to close: then connections end when their streams have.
+    pub(in crate::runtime) const fn leave(&mut self, is_leaving: bool) {
+        if self.http2.is_leaving != is_leaving {
+            self.http2.is_leaving = is_leaving;
             self.http2.next_look = Tick::ZERO;
         }
     }
