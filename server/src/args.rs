@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use lexopt::Arg;
 
 use crate::config::Flags;
-use crate::config::row::{Row, Standard};
+use crate::config::row::{Row, Standard, TRUTH};
 use crate::config::table::ROWS;
 use crate::demo::Terms;
 use crate::printable::one_line;
@@ -198,6 +198,14 @@ fn option(parser: &mut lexopt::Parser, name: &str) -> Result<(usize, String), Co
         let value = parser.optional_value().map(|value| value.to_string_lossy().into_owned());
         return Err(unknown_option(&format!("--{name}"), value.as_deref()));
     };
+    // What is on or off is on without a value.
+    let is_bare = row.value == TRUTH
+        && parser
+            .try_raw_args()
+            .is_some_and(|rest| rest.peek().is_none_or(|next| next.as_encoded_bytes().starts_with(b"-")));
+    if is_bare {
+        return Ok((index, "true".to_owned()));
+    }
     Ok((index, value(parser, &row.flag(), row.value)?))
 }
 
@@ -312,8 +320,7 @@ mod tests {
         assert_eq!(run("man"), Ok(Command::Man(None)));
         assert_eq!(run("man pages"), Ok(Command::Man(Some("pages".into()))));
         let address = |text: &str| crate::top::Address::parse(text).expect("it is one");
-        let subject =
-            crate::top::Subject { address: address("127.0.0.1:8081"), ca: None, token_file: None };
+        let subject = crate::top::Subject { address: address("127.0.0.1:8081"), ca: None, token_file: None };
         let shown = TopOptions { subject, delay: std::time::Duration::from_secs(1), once: None };
         assert_eq!(run("top"), Ok(Command::Top(shown)));
         let subject = crate::top::Subject {

@@ -32,7 +32,7 @@ use crate::runtime;
 use crate::serve::{ServeOptions, StorageMediaType};
 use crate::setting::{ConfigError, Origin, Wrong};
 use crate::source::embedded::EmbeddedOptions;
-use crate::source::etcd::EtcdOptions;
+use crate::source::etcd::{EtcdOptions, WarmStart};
 use crate::tls::Files;
 use crate::top::TOKEN_VARIABLE;
 use crate::value;
@@ -76,6 +76,8 @@ pub struct Config {
     pub event_ttl: Option<Duration>,
     /// The release of Kubernetes whose API types are served.
     pub kubernetes_version: Release,
+    /// Whether to take over from a server that runs at the same address, if there is one.
+    pub take_over: bool,
     /// The file that was read, if any.
     pub config_file: Option<PathBuf>,
     /// Without endpoints no cluster is served.
@@ -156,6 +158,7 @@ impl Config {
         }
         config.place_shards(cpus)?;
         config.check_listeners()?;
+        config.check_take_over()?;
         config.check_ring()?;
         config.check_etcd()?;
         config.settle_tls()?;
@@ -183,6 +186,7 @@ impl Config {
             resources: Vec::new(),
             event_ttl: None,
             kubernetes_version: Release::DEFAULT,
+            take_over: false,
             config_file: None,
             etcd: EtcdOptions::default(),
             auth_wanted: AuthWanted::default(),
@@ -283,6 +287,23 @@ impl Config {
             "give them two ports, or --admin-listen none",
         );
         Err(self.refused(name, wrong))
+    }
+
+    fn check_take_over(&self) -> Result<(), ConfigError> {
+        if !self.take_over {
+            return Ok(());
+        }
+        if self.server.listen.port() == 0 {
+            let problem = format!("listen {} is another port at each start", self.server.listen);
+            return Err(self
+                .refused("take-over", Wrong::new(problem, "give --listen the port of the running server")));
+        }
+        if self.etcd().is_some_and(|etcd| etcd.warm_start == WarmStart::Off) {
+            let problem =
+                "warm-start off: the clients of the running server would all get 410, and list again";
+            return Err(self.refused("take-over", Wrong::new(problem, "give --warm-start full")));
+        }
+        Ok(())
     }
 
     fn check_ring(&self) -> Result<(), ConfigError> {

@@ -37,6 +37,7 @@ pub mod serve;
 pub mod setting;
 pub mod signals;
 pub mod source;
+pub mod take_over;
 pub mod tls;
 pub mod top;
 pub mod upstream;

@@ -23,6 +23,7 @@ use revcast::source::embedded::{self, Store, StoreConfig};
 use revcast::source::engine::Engine;
 use revcast::source::epoch::{Epoch, Epochs};
 use revcast::source::etcd::{self, Elsewhere, EtcdOptions, Layout};
+use revcast::take_over::{self, Bond, Post};
 use revcast::tls::{Current, Reloader};
 use revcast::{doctor, log, runtime, top, upstream};
 use revcast_engine::RingLimits;
@@ -132,6 +133,10 @@ fn serve(config: &Config, demo: Option<(demo::Terms, Vec<String>)>) -> Result<()
     let served =
         |group: &str, resource: &str| registry.iter().any(|r| r.group == group && r.plural == resource);
     guard.unserved(served).iter().for_each(|line| log::warn(line));
+    let store = store(config);
+    // Before anything is opened.
+    let found = if config.take_over { take_over::find(config.server.listen, &store) } else { Ok(None) };
+    let found = found.map_err(Failure::Run)?;
     let watchers_max = config.server.max_watchers.unwrap_or(usize::MAX).min(report.watchers_max);
 
     let memory_max = config.server.max_memory.or_else(|| report.facts.memory_max.map(|max| max - max / 8));
@@ -157,8 +162,13 @@ fn serve(config: &Config, demo: Option<(demo::Terms, Vec<String>)>) -> Result<()
     let audit = config.audit.as_ref().map(Audit::start).transpose().map_err(Failure::Run)?;
     let upstream = config.upstream().cloned().map(upstream::Current::start).transpose();
     let upstream = upstream.map_err(|why| Failure::Usage(format!("upstream: {why}")))?;
-    let plan = plan(config, (watchers_max, memory_max), limits, tls.clone(), audit.clone(), upstream);
-    let (running, store) = match config.etcd() {
+    let mut plan = plan(config, (watchers_max, memory_max), limits, tls.clone(), audit.clone(), upstream);
+    plan.inherits = found.as_ref().map(|found| {
+        log::info(&format!("taking over from process {}, when the state is loaded", found.process));
+        let admin = config.server.admin_listen;
+        runtime::Inherits { admin: admin.is_some() && admin == found.description.admin_listen }
+    });
+    let (running, store_is) = match config.etcd() {
         None => start_embedded(config, &plan, catalogs, &engine, commands, &guard)?,
         Some(etcd) => start_etcd(config, &plan, etcd, catalogs, engine, commands, &guard)?,
     };
@@ -168,8 +178,6 @@ fn serve(config: &Config, demo: Option<(demo::Terms, Vec<String>)>) -> Result<()
     if let Some((terms, notes)) = demo {
         return show(&terms, notes, running, watchers_max, ends);
     }
-    print(&greeting(config, &running, &store));
-
     let manager = Manager::of_environment().unwrap_or_else(|error| {
         log::warn(&error);
         None
@@ -185,10 +193,28 @@ fn serve(config: &Config, demo: Option<(demo::Terms, Vec<String>)>) -> Result<()
         reloader.iter().for_each(Reloader::reload);
         reopened.iter().for_each(Audit::reopen);
     };
+    let attended = manager.clone();
     let listener = ends.listen(running.closer(), config.server.drain_delay, manager, again);
     let listener = listener.map_err(|error| Failure::Run(error.to_string()))?;
+    let handover = running.handover();
+    let received = match plan.inherits {
+        None => Some((Bond::default(), None)),
+        Some(inherits) => take_over::receive(&handover, &store, inherits).map_err(Failure::Run)?,
+    };
+    let bond = received.map(|(bond, post)| {
+        print(&greeting(config, &running, &store_is));
+        let bond = Arc::new(bond);
+        let post = post.map_or_else(|| Post::at(running.listen), Ok);
+        let answers =
+            post.and_then(|post| take_over::attend(post, store, handover, attended, Arc::clone(&bond)));
+        if let Err(error) = answers {
+            log::warn(&format!("no other process can take over from this one (--take-over): {error}"));
+        }
+        bond
+    });
     let result = running.join().map_err(|error| Failure::Run(error.to_string()));
     listener.end();
+    bond.iter().for_each(|bond| bond.leave());
     audit.iter().for_each(Audit::flush);
     log::flush();
     result
@@ -214,6 +240,15 @@ fn show(
     listener.end();
     log::flush();
     shown.and(closed)
+}
+
+/// Where the objects are.
+fn store(config: &Config) -> take_over::Store {
+    match (config.etcd(), &config.embedded.data_dir) {
+        (Some(etcd), _) => take_over::Store::Etcd(etcd.prefix.clone()),
+        (None, Some(dir)) => take_over::Store::DataDir(dir.clone()),
+        (None, None) => take_over::Store::Memory,
+    }
 }
 
 /// The thread that reads files for authentication and authorization again, if there are any.

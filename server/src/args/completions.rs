@@ -234,7 +234,8 @@ fn fish() -> String {
         Value::Anything => "-x".to_owned(),
     };
     for option in &OWN {
-        let how = if option.value.is_empty() { String::new() } else { format!(" {}", how(own_value(option))) };
+        let how =
+            if option.value.is_empty() { String::new() } else { format!(" {}", how(own_value(option))) };
         text.push_str(&format!(
             "complete -c revcast -n '__fish_seen_subcommand_from {}' -l {}{how} -d {}\n",
             option.verb,

@@ -12,7 +12,8 @@ use crate::value;
 /// A value is wrong, or `--output` is given without `--once`.
 pub(super) fn options(given: &[(&'static str, String)]) -> Result<Options, ConfigError> {
     // Of two of one name the last counts.
-    let value_of = |name: &str| given.iter().rev().find(|(of, _)| *of == name).map(|(_, value)| value.as_str());
+    let value_of =
+        |name: &str| given.iter().rev().find(|(of, _)| *of == name).map(|(_, value)| value.as_str());
     let wrong = |name: &str, given: &str, wrong: Wrong| {
         ConfigError::bad_value(&Origin::Flag(format!("--{name}")), name, given, wrong)
     };
@@ -40,9 +41,5 @@ pub(super) fn options(given: &[(&'static str, String)]) -> Result<Options, Confi
         Some(given) => value::time(given, bounds).map_err(|why| wrong("delay", given, why))?,
     };
     let path = |name: &str| value_of(name).map(Into::into);
-    Ok(Options {
-        subject: Subject { address, ca: path("ca"), token_file: path("token-file") },
-        delay,
-        once,
-    })
+    Ok(Options { subject: Subject { address, ca: path("ca"), token_file: path("token-file") }, delay, once })
 }

@@ -28,7 +28,7 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 77] = [
+pub(crate) static ROWS: [Row; 78] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -600,6 +600,18 @@ pub(crate) static ROWS: [Row; 77] = [
             Ok(())
         }),
         show: |config| Shown::Text(value::show_time(config.server.drain_grace)),
+    },
+    Row {
+        name: "take-over",
+        value: TRUTH,
+        help: "take over from a server that runs at --listen",
+        standard: Standard::Text("false"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.take_over = value::truth(text)?;
+            Ok(())
+        }),
+        show: |config| Shown::Truth(config.take_over),
     },
     Row {
         name: "log-level",

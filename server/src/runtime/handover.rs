@@ -13,6 +13,7 @@ use rustix::net::getsockname;
 
 use super::accept::{listeners, more_listeners, set_options};
 use super::listener::{Listener, ListenerKind};
+use super::options::Options;
 use super::run_error::RunError;
 use super::shards::ShardMessage;
 use super::shared::Shared;
@@ -159,10 +160,10 @@ impl Handover {
     ///
     /// # Errors
     /// One of them cannot be bound.
-    pub fn bind(&self, inherited: Option<Inherits>) -> Result<Bound, RunError> {
+    pub fn bind(&self, inherits: Inherits) -> Result<Bound, RunError> {
         // The admin address of the options was bound at the start, unless the predecessor had it.
-        let admin = self.0.admin_listen.filter(|_| inherited.is_none_or(|inherits| inherits.admin));
-        Bound::bind(&self.0, self.0.listen, admin).map(|(bound, _, _)| bound)
+        let admin = self.0.admin_listen.filter(|_| inherits.admin);
+        Bound::bind(&self.0.options, Some(self.0.listen), admin).map(|(bound, _, _)| bound)
     }
 
     /// Prepares sockets of the predecessor, with the options of this process, and binds more if it has more shards.
@@ -201,19 +202,9 @@ impl Handover {
 }
 
 impl Bound {
-    /// Binds addresses. With their ports, if these were 0.
+    /// Binds addresses. Returns them with their ports, if these were 0.
     pub(super) fn bind(
-        shared: &Shared,
-        listen: SocketAddr,
-        admin: Option<SocketAddr>,
-    ) -> Result<(Self, SocketAddr, Option<SocketAddr>), RunError> {
-        Self::bind_by(&shared.options, Some(listen), admin)
-            .map(|(bound, at, admin)| (bound, at.unwrap_or(listen), admin))
-    }
-
-    /// The same before anything runs, and with an address for clients or none.
-    pub(super) fn bind_by(
-        options: &super::Options,
+        options: &Options,
         listen: Option<SocketAddr>,
         admin: Option<SocketAddr>,
     ) -> Result<(Self, Option<SocketAddr>, Option<SocketAddr>), RunError> {

@@ -211,9 +211,9 @@ pub fn start(
 ) -> Result<Running, RunError> {
     let options = &plan.options;
     let (bound, listen, admin_listen) = match plan.inherits {
-        None => Bound::bind_by(options, Some(options.listen), options.admin_listen)?,
+        None => Bound::bind(options, Some(options.listen), options.admin_listen)?,
         Some(Inherits { admin }) => {
-            let (bound, _, _) = Bound::bind_by(options, None, options.admin_listen.filter(|_| !admin))?;
+            let (bound, _, _) = Bound::bind(options, None, options.admin_listen.filter(|_| !admin))?;
             (bound, None, options.admin_listen)
         }
     };

@@ -210,7 +210,8 @@ impl App {
     /// Whether the server ends, or is about to.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
-        self.has_successor.load(Ordering::Acquire) || self.life.load(Ordering::Acquire) >= Life::Lingering as u8
+        self.has_successor.load(Ordering::Acquire)
+            || self.life.load(Ordering::Acquire) >= Life::Lingering as u8
     }
 
     /// Whether another process serves in its place: then it is [`Life::Lingering`] as long as that is so.

@@ -123,7 +123,11 @@ impl Local {
         if pauses == self.listeners.is_paused() {
             return;
         }
-        if pauses { self.listeners.pause() } else { self.listeners.resume() }
+        if pauses {
+            self.listeners.pause()
+        } else {
+            self.listeners.resume()
+        }
         self.handle().is_paused.store(pauses, Ordering::Release);
     }
 
@@ -251,7 +255,8 @@ impl Local {
         let pauses = self.shared.handover.stage() != Stage::Accepts;
         pauses != self.listeners.is_paused()
             || !self.handle().inbox.is_empty()
-            || core.has_work() || self.waiters.has_work(core.feed().revision())
+            || core.has_work()
+            || self.waiters.has_work(core.feed().revision())
     }
 
     /// How long the shard may sleep if it need not turn before `until`.

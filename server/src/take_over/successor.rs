@@ -1,0 +1,154 @@
+//! The side of a server that takes over: whether there is one to take over from, and when.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use super::bond::Bond;
+use super::channel::Channel;
+use super::message::{Description, Kind, Reply, Request, Store};
+use super::post::Post;
+use crate::log;
+use crate::runtime::{Bound, Handover, Inherits};
+
+/// How long the predecessor may take to answer. It lets its shards stop to accept meanwhile.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often it is looked whether the state is loaded.
+const READY_POLL: Duration = Duration::from_millis(5);
+/// How long the revision of the predecessor may take to arrive here. A watch at a later one waits for it anyway.
+const REVISION_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A running server that can be succeeded.
+#[derive(Debug)]
+pub struct Found {
+    /// Its process.
+    pub process: i32,
+    /// What it says of itself.
+    pub description: Description,
+}
+
+/// The server of this user at an address, if it runs and one over `store` can take over from it. Changes nothing.
+///
+/// # Errors
+/// It cannot be taken over, and why.
+pub fn find(listen: SocketAddr, store: &Store) -> Result<Option<Found>, String> {
+    let Some(channel) = connect(listen)? else { return Ok(None) };
+    let found = ask(&channel).map_err(|why| refused(listen, &channel, &why))?;
+    match found.description.store.keeps_from(store) {
+        Some(why) => Err(refused(listen, &channel, &why)),
+        None => Ok(Some(found)),
+    }
+}
+
+/// Waits until the state is loaded, and takes over; or binds the addresses, if the predecessor has ended meanwhile. `None`: this server
+/// is being closed.
+///
+/// # Errors
+/// It is refused, or the listeners cannot be used. The predecessor goes on.
+pub fn receive(
+    handover: &Handover,
+    store: &Store,
+    inherits: Inherits,
+) -> Result<Option<(Bond, Option<Post>)>, String> {
+    let listen = handover.listen();
+    while !handover.is_ready() {
+        if handover.is_closing() {
+            return Ok(None);
+        }
+        std::thread::sleep(READY_POLL);
+    }
+    let Some(channel) = connect(listen)? else { return alone(handover, inherits).map(Some) };
+    let taken = take(&channel, handover, store, inherits).map_err(|why| refused(listen, &channel, &why))?;
+    let Some((bound, post)) = taken else {
+        drop(channel);
+        return alone(handover, inherits).map(Some);
+    };
+    let process = channel.process();
+    handover.listen_on(bound);
+    log::info(&format!("took over from process {process}, which ends its watches one after another now"));
+    Ok(Some((Bond::to(channel), post)))
+}
+
+/// The predecessor has ended: nothing is taken over.
+fn alone(handover: &Handover, inherits: Inherits) -> Result<(Bond, Option<Post>), String> {
+    log::warn("the server that was to be taken over has ended: starting without it");
+    let bound = handover.bind(inherits).map_err(|error| error.to_string())?;
+    handover.listen_on(bound);
+    Ok((Bond::default(), None))
+}
+
+/// Takes the listeners. `None`: the predecessor ended before it gave them away.
+fn take(
+    channel: &Channel,
+    handover: &Handover,
+    store: &Store,
+    inherits: Inherits,
+) -> Result<Option<(Bound, Option<Post>)>, String> {
+    let Description { store: theirs, cluster, revision, admin_listen, .. } = ask(channel)?.description;
+    // It may be another one than the one that was found.
+    if let Some(why) = theirs.keeps_from(store) {
+        return Err(why);
+    }
+    if cluster != 0 && cluster != handover.cluster() {
+        return Err("it follows another etcd cluster: give both the same --etcd-endpoints".to_owned());
+    }
+    if inherits.admin && admin_listen != handover.admin_listen() {
+        return Err("its admin listener has changed meanwhile: start again".to_owned());
+    }
+    let began = Instant::now();
+    while handover.revision() < revision && began.elapsed() < REVISION_PATIENCE {
+        std::thread::sleep(READY_POLL);
+    }
+    channel.say(&Request::Listeners)?;
+    let (mut public, mut admin, mut post) = (Vec::new(), None, None);
+    loop {
+        let (more, kind, sockets) = match channel.hear::<Reply>(ANSWER_TIMEOUT)? {
+            Some((Reply::Listeners { kind, more }, sockets)) => (more, kind, sockets),
+            Some((Reply::Refused { why }, _)) => return Err(why),
+            Some((other, _)) => return Err(format!("it answers {other:?}, and not with listeners")),
+            None => return Ok(None),
+        };
+        let mut sockets: Vec<OwnedFd> = sockets;
+        match kind {
+            Kind::TakeOver => post = sockets.pop().map(Post::inherited),
+            Kind::Admin => admin = sockets.pop(),
+            Kind::Public => public.append(&mut sockets),
+        }
+        if !more {
+            break;
+        }
+    }
+    if public.is_empty() {
+        return Err("it has no listeners".to_owned());
+    }
+    let bound = handover.inherit(public, admin).map_err(|error| error.to_string())?;
+    channel.say(&Request::Ready)?;
+    match channel.hear::<Reply>(ANSWER_TIMEOUT)? {
+        // Without an answer it has died, and nobody else has the listeners.
+        Some((Reply::Yours, _)) | None => Ok(Some((bound, post))),
+        Some((Reply::Refused { why }, _)) => Err(why),
+        Some((other, _)) => Err(format!("it answers {other:?} to the end")),
+    }
+}
+
+fn connect(listen: SocketAddr) -> Result<Option<Channel>, String> {
+    Channel::connect(listen).map_err(|error| {
+        format!("the server at {listen} cannot be asked whether it can be taken over: {error}")
+    })
+}
+
+fn ask(channel: &Channel) -> Result<Found, String> {
+    channel.say(&Request::Who)?;
+    match channel.hear::<Reply>(ANSWER_TIMEOUT)? {
+        Some((Reply::Process(description), _)) => {
+            Ok(Found { process: channel.process(), description: *description })
+        }
+        Some((Reply::Refused { why }, _)) => Err(why),
+        Some((other, _)) => Err(format!("it answers {other:?}")),
+        None => Err("it ended when it was asked".to_owned()),
+    }
+}
+
+fn refused(listen: SocketAddr, channel: &Channel, why: &str) -> String {
+    format!("the server at {listen} (process {}) cannot be taken over: {why}", channel.process())
+}
