@@ -166,7 +166,7 @@ fn serve(config: &Config, demo: Option<(demo::Terms, Vec<String>)>) -> Result<()
     plan.inherits = found.as_ref().map(|found| {
         log::info(&format!("taking over from process {}, when the state is loaded", found.process));
         let admin = config.server.admin_listen;
-        runtime::Inherits { admin: admin.is_some() && admin == found.description.admin_listen }
+        runtime::Inherits { admin: admin.is_some() && admin == found.admin_listen }
     });
     let (running, store_is) = match config.etcd() {
         None => start_embedded(config, &plan, catalogs, &engine, commands, &guard)?,
@@ -337,7 +337,7 @@ fn start_embedded(
     let running = runtime::start(plan, app, Arc::clone(&commands), |shards| {
         embedded::start(store, publisher, commands, shards, plan.clock, config.embedded.compact_interval)
     });
-    Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))
+    Ok((running.map_err(|error| not_started(config, &error))?, store_is))
 }
 
 /// Serves an etcd cluster.
@@ -372,7 +372,13 @@ fn start_etcd(
         etcd::start(options_of_source, layout, engine, epochs, commands, shards, plan.clock)
     });
     let store_is = format!("etcd {} (keys under {})", options.endpoints.join(","), options.prefix);
-    Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))
+    Ok((running.map_err(|error| not_started(config, &error))?, store_is))
+}
+
+/// Why no server runs.
+fn not_started(config: &Config, error: &runtime::RunError) -> Failure {
+    let alone = if config.take_over { " (no revcast of this user answered there that could be taken over)" } else { "" };
+    Failure::Run(format!("{error}{alone}"))
 }
 
 /// Builds in another thread what would block a shard when the first client asks for it.

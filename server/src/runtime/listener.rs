@@ -29,12 +29,22 @@ pub(super) struct Listener {
     pub(super) kind: ListenerKind,
 }
 
+impl Listener {
+    fn stop(&self) {
+        if self.kind == ListenerKind::Public {
+            // A listener that cannot be stopped stays, and closes what it accepts.
+            let _ = shutdown(&self.socket, Shutdown::Both);
+        }
+    }
+}
+
 /// The listeners of one shard.
 #[derive(Debug)]
 pub(super) struct Listeners {
     polls: RefCell<Polls>,
     all: RefCell<Vec<Polled>>,
     is_paused: Cell<bool>,
+    is_stopped: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -48,11 +58,19 @@ struct Polled {
 
 impl Listeners {
     pub(super) fn new(polls: Polls) -> Self {
-        Self { polls: RefCell::new(polls), all: RefCell::default(), is_paused: Cell::new(false) }
+        Self {
+            polls: RefCell::new(polls),
+            all: RefCell::default(),
+            is_paused: Cell::new(false),
+            is_stopped: Cell::new(false),
+        }
     }
 
     /// Adds one. Returns its place.
     pub(super) fn add(&self, listener: Arc<Listener>) -> usize {
+        if self.is_stopped.get() {
+            listener.stop();
+        }
         let mut all = self.all.borrow_mut();
         all.push(Polled { listener, notify: Rc::default(), is_polled: false });
         all.len() - 1
@@ -110,9 +128,7 @@ impl Listeners {
 
     /// Stops to listen for clients: the kernel resets connections that wait at these listeners.
     pub(super) fn stop(&self) {
-        for polled in self.all.borrow().iter().filter(|polled| polled.listener.kind == ListenerKind::Public) {
-            // A listener that cannot be stopped stays, and closes what it accepts.
-            let _ = shutdown(&polled.listener.socket, Shutdown::Both);
-        }
+        self.is_stopped.set(true);
+        self.all.borrow().iter().for_each(|polled| polled.listener.stop());
     }
 }

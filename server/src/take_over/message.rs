@@ -58,6 +58,8 @@ pub(super) enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Description {
+    /// Its process. The kernel names the one that made the socket, which may be a predecessor of it.
+    pub process: u32,
     /// Its version.
     pub version: String,
     /// What it serves.
@@ -167,6 +169,7 @@ mod tests {
     #[test]
     fn messages_are_read_as_they_were_written() {
         let process = Description {
+            process: 7,
             version: "1.2.3".to_owned(),
             store: Store::DataDir("/var/lib/r".into()),
             cluster: u64::MAX,

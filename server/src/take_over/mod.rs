@@ -33,4 +33,4 @@ pub use bond::Bond;
 pub use message::{Description, Store};
 pub use post::Post;
 pub use predecessor::attend;
-pub use successor::{Found, find, receive};
+pub use successor::{find, receive};

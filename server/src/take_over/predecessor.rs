@@ -94,6 +94,7 @@ impl Predecessor {
 
     fn describe(&self) -> Description {
         Description {
+            process: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             store: self.store.clone(),
             cluster: self.handover.cluster(),

@@ -18,24 +18,15 @@ const READY_POLL: Duration = Duration::from_millis(5);
 /// How long the revision of the predecessor may take to arrive here. A watch at a later one waits for it anyway.
 const REVISION_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A running server that can be succeeded.
-#[derive(Debug)]
-pub struct Found {
-    /// Its process.
-    pub process: i32,
-    /// What it says of itself.
-    pub description: Description,
-}
-
 /// The server of this user at an address, if it runs and one over `store` can take over from it. Changes nothing.
 ///
 /// # Errors
 /// It cannot be taken over, and why.
-pub fn find(listen: SocketAddr, store: &Store) -> Result<Option<Found>, String> {
+pub fn find(listen: SocketAddr, store: &Store) -> Result<Option<Description>, String> {
     let Some(channel) = connect(listen)? else { return Ok(None) };
-    let found = ask(&channel).map_err(|why| refused(listen, &channel, &why))?;
-    match found.description.store.keeps_from(store) {
-        Some(why) => Err(refused(listen, &channel, &why)),
+    let found = ask(&channel).map_err(|why| refused(listen, &why))?;
+    match found.store.keeps_from(store) {
+        Some(why) => Err(refused(&format!("{listen} (process {})", found.process), &why)),
         None => Ok(Some(found)),
     }
 }
@@ -58,14 +49,15 @@ pub fn receive(
         std::thread::sleep(READY_POLL);
     }
     let Some(channel) = connect(listen)? else { return alone(handover, inherits).map(Some) };
-    let taken = take(&channel, handover, store, inherits).map_err(|why| refused(listen, &channel, &why))?;
-    let Some((bound, post)) = taken else {
+    let began = Instant::now();
+    let taken = take(&channel, handover, store, inherits).map_err(|why| refused(listen, &why))?;
+    let Some((bound, post, process)) = taken else {
         drop(channel);
         return alone(handover, inherits).map(Some);
     };
-    let process = channel.process();
     handover.listen_on(bound);
-    log::info(&format!("took over from process {process}, which ends its watches one after another now"));
+    let took = began.elapsed();
+    log::info(&format!("took over from process {process} in {took:.1?}: it ends its watches one after another now"));
     Ok(Some((Bond::to(channel), post)))
 }
 
@@ -83,8 +75,8 @@ fn take(
     handover: &Handover,
     store: &Store,
     inherits: Inherits,
-) -> Result<Option<(Bound, Option<Post>)>, String> {
-    let Description { store: theirs, cluster, revision, admin_listen, .. } = ask(channel)?.description;
+) -> Result<Option<(Bound, Option<Post>, u32)>, String> {
+    let Description { process, store: theirs, cluster, revision, admin_listen, .. } = ask(channel)?;
     // It may be another one than the one that was found.
     if let Some(why) = theirs.keeps_from(store) {
         return Err(why);
@@ -125,7 +117,7 @@ fn take(
     channel.say(&Request::Ready)?;
     match channel.hear::<Reply>(ANSWER_TIMEOUT)? {
         // Without an answer it has died, and nobody else has the listeners.
-        Some((Reply::Yours, _)) | None => Ok(Some((bound, post))),
+        Some((Reply::Yours, _)) | None => Ok(Some((bound, post, process))),
         Some((Reply::Refused { why }, _)) => Err(why),
         Some((other, _)) => Err(format!("it answers {other:?} to the end")),
     }
@@ -137,18 +129,16 @@ fn connect(listen: SocketAddr) -> Result<Option<Channel>, String> {
     })
 }
 
-fn ask(channel: &Channel) -> Result<Found, String> {
+fn ask(channel: &Channel) -> Result<Description, String> {
     channel.say(&Request::Who)?;
     match channel.hear::<Reply>(ANSWER_TIMEOUT)? {
-        Some((Reply::Process(description), _)) => {
-            Ok(Found { process: channel.process(), description: *description })
-        }
+        Some((Reply::Process(description), _)) => Ok(*description),
         Some((Reply::Refused { why }, _)) => Err(why),
         Some((other, _)) => Err(format!("it answers {other:?}")),
         None => Err("it ended when it was asked".to_owned()),
     }
 }
 
-fn refused(listen: SocketAddr, channel: &Channel, why: &str) -> String {
-    format!("the server at {listen} (process {}) cannot be taken over: {why}", channel.process())
+fn refused(whom: impl std::fmt::Display, why: &str) -> String {
+    format!("the server at {whom} cannot be taken over: {why}")
 }

@@ -18,7 +18,7 @@ mod pager;
 mod pipe;
 mod plan;
 mod range;
-pub(crate) mod rng;
+pub mod rng;
 mod shown;
 mod stream;
 mod subscribe;

@@ -1,6 +1,6 @@
 //! The scope of a watcher: a kind, a namespace and random selectors, as a request and as a predicate.
 
-use super::objects::{Kind, LETTERS, NAMES, NAMESPACES};
+use super::objects::{Kind, LETTERS, NAMES, NAMESPACES, WRITTEN};
 use crate::sim::rng::Rng;
 
 /// The condition of a selector on one letter of a form.
@@ -41,7 +41,8 @@ pub struct Scope {
 
 impl Scope {
     /// A random scope.
-    pub(crate) fn random(rng: &mut Rng) -> Self {
+    #[must_use]
+    pub fn random(rng: &mut Rng) -> Self {
         let kind = if rng.percent(50) { Kind::ConfigMap } else { Kind::Pod };
         let namespace = rng.percent(60).then(|| *rng.pick(&NAMESPACES));
         let name = (namespace.is_some() && rng.percent(8)).then(|| format!("n{:02}", rng.below(NAMES)));
@@ -112,6 +113,17 @@ impl Scope {
             keys += name;
         }
         Self { kind, namespace, name, tests, query, keys }
+    }
+
+    /// A single object that the writer writes.
+    #[must_use]
+    pub fn of_one(rng: &mut Rng) -> Self {
+        let kind = if rng.percent(50) { Kind::ConfigMap } else { Kind::Pod };
+        let namespace = NAMESPACES[rng.below(WRITTEN)];
+        let name = format!("n{:02}", rng.below(NAMES));
+        let query = format!("&fieldSelector=metadata.name%3D{name}");
+        let keys = format!("/registry/{}/{namespace}/{name}", kind.plural());
+        Self { kind, namespace: Some(namespace), name: Some(name), tests: Vec::new(), query, keys }
     }
 
     /// The kind of its objects.

@@ -39,6 +39,8 @@ pub(super) struct Watcher {
     has_watched: bool,
     /// The newest event or bookmark, or where it began.
     newest: u64,
+    /// When it first tried to resume, while it has no stream.
+    resumes_since: Option<Instant>,
     /// Everything up to here was received.
     whole: u64,
     pub(super) segments: Vec<Segment>,
@@ -60,14 +62,18 @@ pub struct Counts {
     pub expired: u64,
     /// Streams that ended neither by the client nor by their deadline.
     pub lost: u64,
+    /// Streams whose connection broke, or ended in the middle.
+    pub cut: u64,
     /// Requests that were answered with 429, 503 or 504, or not at all.
     pub refused: u64,
+    /// The longest time from the first attempt to resume to the head of a reply with 200.
+    pub slowest_gap: Duration,
 }
 
 impl Counts {
     /// The sum of both.
     #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
+    pub fn plus(self, other: Self) -> Self {
         Self {
             events: self.events + other.events,
             bookmarks: self.bookmarks + other.bookmarks,
@@ -75,15 +81,23 @@ impl Counts {
             resumes: self.resumes + other.resumes,
             expired: self.expired + other.expired,
             lost: self.lost + other.lost,
+            cut: self.cut + other.cut,
             refused: self.refused + other.refused,
+            slowest_gap: self.slowest_gap.max(other.slowest_gap),
         }
     }
 }
 
 impl Watcher {
-    pub(super) fn new(number: usize, life_ms: u64, stored: MediaType, rng: &mut Rng) -> Self {
+    pub(super) fn new(
+        number: usize,
+        life_ms: u64,
+        stored: MediaType,
+        scope: fn(&mut Rng) -> Scope,
+        rng: &mut Rng,
+    ) -> Self {
         let mut rng = rng.fork();
-        let scope = Scope::random(&mut rng);
+        let scope = scope(&mut rng);
         Self {
             name: format!("{number} ({})", scope.path()),
             scope,
@@ -95,6 +109,7 @@ impl Watcher {
             lists: true,
             has_watched: false,
             newest: 0,
+            resumes_since: None,
             whole: 0,
             segments: Vec::new(),
             counts: Counts::default(),
@@ -192,6 +207,7 @@ impl Watcher {
                                 self.closed(now);
                             } else if read.is_err() {
                                 self.counts.lost += 1;
+                                self.counts.cut += 1;
                                 self.ended(End::Cut, now);
                             }
                         }
@@ -244,6 +260,9 @@ impl Watcher {
             query += &format!("&timeoutSeconds={}", deadline.as_secs());
         }
         let cut = now + Duration::from_millis(self.rng.range_u64(300, self.life_ms));
+        if self.has_watched {
+            self.resumes_since.get_or_insert(Instant::now());
+        }
         match Exchange::get(&address, &(path + &query), stream) {
             Ok(exchange) => self.state = State::Watching { exchange, since: now, from, deadline, cut },
             Err(_) => self.refused(now),
@@ -310,6 +329,9 @@ impl Watcher {
     }
 
     fn begun(&mut self, from: u64) {
+        if let Some(since) = self.resumes_since.take() {
+            self.counts.slowest_gap = self.counts.slowest_gap.max(since.elapsed());
+        }
         if self.has_watched {
             self.counts.resumes += 1;
             self.note(Seen::Resume(from));

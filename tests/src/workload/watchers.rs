@@ -60,11 +60,23 @@ impl Watchers {
     /// Starts this many, with random scopes. A watch lasts for `life` at most before its client ends it.
     #[must_use]
     pub fn start(workload: &Arc<Workload>, count: usize, life: Duration, seed: u64) -> Self {
+        Self::start_of(workload, count, life, seed, Scope::random)
+    }
+
+    /// The same with scopes of the test's choice.
+    #[must_use]
+    pub fn start_of(
+        workload: &Arc<Workload>,
+        count: usize,
+        life: Duration,
+        seed: u64,
+        scope: fn(&mut Rng) -> Scope,
+    ) -> Self {
         let life_ms = u64::try_from(life.as_millis()).unwrap_or(u64::MAX).max(300);
         let mut rng = Rng::new(seed);
         let mut shares: Vec<Vec<Watcher>> = (0..THREADS).map(|_| Vec::new()).collect();
         for number in 0..count {
-            shares[number % THREADS].push(Watcher::new(number, life_ms, workload.media_type(), &mut rng));
+            shares[number % THREADS].push(Watcher::new(number, life_ms, workload.media_type(), scope, &mut rng));
         }
         let calm = Arc::new(AtomicBool::new(false));
         let now = Arc::new(Mutex::new(vec![Now::default(); THREADS]));

@@ -1,0 +1,77 @@
+//! A process that speaks the protocol of a take-over, and stops wherever the test wants.
+
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, connect, recvmsg, send, socket_with,
+};
+use serde_json::{Value, json};
+
+/// A connection to a running server.
+pub(super) struct Raw(OwnedFd);
+
+impl Raw {
+    pub(super) fn connect(address: &str) -> Self {
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let user = rustix::process::geteuid().as_raw();
+        let name = format!("revcast/take-over/{user}/{address}");
+        connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap()).unwrap();
+        set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_secs(15))).unwrap();
+        Self(socket)
+    }
+
+    pub(super) fn send(&self, text: &str) {
+        send(&self.0, text.as_bytes(), SendFlags::NOSIGNAL).unwrap();
+    }
+
+    pub(super) fn say(&self, what: &str) {
+        self.send(&json!({"protocol": 1, "says": what}).to_string());
+    }
+
+    /// What it answers, and how many descriptors come with it. Null: it closed the connection.
+    pub(super) fn hear(&self) -> (Value, usize) {
+        let mut bytes = vec![0; 8 << 10];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut into = [IoSliceMut::new(&mut bytes)];
+        let got = recvmsg(&self.0, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC).unwrap();
+        let rights = control.drain().map(|message| match message {
+            RecvAncillaryMessage::ScmRights(rights) => rights.count(),
+            _ => 0,
+        });
+        let rights = rights.sum();
+        if got.bytes == 0 {
+            return (Value::Null, 0);
+        }
+        let message: Value = serde_json::from_slice(&bytes[..got.bytes]).unwrap();
+        assert_eq!(message["protocol"], 1);
+        (message["says"].clone(), rights)
+    }
+
+    /// Why it refuses.
+    pub(super) fn refusal(&self) -> String {
+        let (says, _) = self.hear();
+        says["refused"]["why"].as_str().unwrap_or_else(|| panic!("no refusal: {says}")).to_owned()
+    }
+
+    /// Takes all listeners. How many there were.
+    pub(super) fn take_listeners(&self) -> usize {
+        self.say("listeners");
+        let mut all = 0;
+        loop {
+            let (says, count) = self.hear();
+            all += count;
+            match says["listeners"]["more"].as_bool() {
+                Some(true) => {}
+                Some(false) => return all,
+                None => panic!("no listeners: {says}"),
+            }
+        }
+    }
+}
