@@ -359,6 +359,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_on_or_off_is_on_without_a_value() {
+        let given = |line: &str| match run(line) {
+            Ok(Command::Serve(flags)) => {
+                flags.given.into_iter().map(|(row, text)| format!("{} {text}", ROWS[row].name))
+            }
+            other => panic!("{line}: {other:?}"),
+        };
+        for (line, all) in [
+            ("--take-over", &["take-over true"][..]),
+            ("--take-over --shards 2", &["take-over true", "shards 2"]),
+            ("--take-over false --insecure=true", &["take-over false", "insecure true"]),
+            ("serve --take-over=no", &["take-over no"]),
+        ] {
+            assert_eq!(given(line).collect::<Vec<_>>(), all, "{line}");
+        }
+    }
+
+    #[test]
     fn mistakes_name_themselves_and_the_mend() {
         for (line, says) in [
             ("sevre", "sevre: no such command; did you mean serve?"),

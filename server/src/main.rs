@@ -377,7 +377,11 @@ fn start_etcd(
 
 /// Why no server runs.
 fn not_started(config: &Config, error: &runtime::RunError) -> Failure {
-    let alone = if config.take_over { " (no revcast of this user answered there that could be taken over)" } else { "" };
+    let alone = if config.take_over {
+        " (no revcast of this user answered there that could be taken over)"
+    } else {
+        ""
+    };
     Failure::Run(format!("{error}{alone}"))
 }
 

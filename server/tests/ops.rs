@@ -55,10 +55,10 @@ fn going(config: &Config) -> Duration {
 }
 
 /// A unit's settings, by section.
-fn unit() -> BTreeMap<String, Vec<(String, String)>> {
+fn unit(name: &str) -> BTreeMap<String, Vec<(String, String)>> {
     let mut sections: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     let mut section = String::new();
-    for line in read("revcast.service").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in read(name).lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             section = name.to_owned();
             continue;
@@ -71,7 +71,7 @@ fn unit() -> BTreeMap<String, Vec<(String, String)>> {
 
 #[test]
 fn the_unit_says_what_the_server_does() {
-    let unit = unit();
+    let unit = unit("revcast.service");
     let all = |name: &str| -> Vec<&str> {
         let of_name = unit["Service"].iter().filter(|(key, _)| key == name);
         of_name.map(|(_, value)| value.as_str()).collect()
@@ -126,7 +126,7 @@ fn what_the_sample_offers_can_be_chosen() {
     std::fs::remove_file(file).unwrap();
     let options = who(&config).unwrap();
     assert!(!config.server.listen.ip().is_loopback() && !options.anonymous);
-    let unit = unit();
+    let unit = unit("revcast.service");
     let of = |name: &str| unit["Service"].iter().find(|(key, _)| key == name).unwrap().1.as_str();
     let Some(AuditTarget::File(log)) = &config.audit else { panic!("a file of one's own") };
     assert!(log.starts_with(Path::new("/var/log").join(of("LogsDirectory"))), "it may be written");
@@ -217,22 +217,50 @@ fn nobody_is_told_to_open_the_admin_listener_without_authorization() {
     assert!(warnings.len() == 1 && warnings[0].contains("/compact"), "{warnings:?}");
 }
 
+/// The template differs from the unit in what taking over needs.
+#[test]
+fn the_template_is_the_unit_that_takes_over() {
+    let (plain, template) = (unit("revcast.service"), unit("revcast@.service"));
+    let started = |unit: &BTreeMap<String, Vec<(String, String)>>| {
+        unit["Service"].iter().find(|(name, _)| name == "ExecStart").unwrap().1.clone()
+    };
+    let command = started(&template).replace("/etc/revcast.toml", place("revcast.toml").to_str().unwrap());
+    let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+    assert!(config(&arguments, &[]).take_over);
+    assert_eq!(started(&template).replace(" --take-over", ""), started(&plain));
+    let rest = |unit: &BTreeMap<String, Vec<(String, String)>>| -> Vec<(String, String)> {
+        unit["Service"]
+            .iter()
+            .filter(|(name, _)| !["ExecStart", "User"].contains(&name.as_str()))
+            .cloned()
+            .collect()
+    };
+    assert_eq!(rest(&template), rest(&plain));
+    // Instances of a template would have a user each.
+    assert!(template["Service"].contains(&("User".to_owned(), "revcast".to_owned())));
+    assert_eq!(template["Install"], plain["Install"]);
+}
+
 /// systemd's own judgement, with this build in the place of the one that would be installed.
 #[test]
 fn systemd_takes_the_unit() {
     let folder = std::env::temp_dir().join(format!("revcast-unit-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("revcast.service");
-    let text = read("revcast.service").replace("/usr/bin/revcast", env!("CARGO_BIN_EXE_revcast"));
-    std::fs::write(&path, text).unwrap();
-    let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output();
+    let paths = [("revcast.service", "revcast.service"), ("revcast@.service", "revcast@a.service")];
+    let paths = paths.map(|(name, as_named)| {
+        let text = read(name).replace("/usr/bin/revcast", env!("CARGO_BIN_EXE_revcast"));
+        std::fs::write(folder.join(as_named), text).unwrap();
+        folder.join(as_named)
+    });
+    let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).args(&paths).output();
     std::fs::remove_dir_all(folder).unwrap();
     let Ok(output) = output else {
         let _ = writeln!(std::io::stderr(), "!!! SKIPPED: there is no systemd-analyze here");
         return;
     };
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let ours: Vec<&str> = said.lines().filter(|line| line.contains("revcast.service")).collect();
+    let ours: Vec<&str> =
+        said.lines().filter(|line| line.contains("revcast.service") || line.contains("revcast@")).collect();
     assert!(output.status.success() && ours.is_empty(), "{said}");
 }
 

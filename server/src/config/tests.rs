@@ -74,6 +74,7 @@ fn good_values_are_the_same_from_every_origin() {
         ("event-ttl", "0s"),
         ("drain-delay", "5s"),
         ("drain-grace", "500ms"),
+        ("take-over", "true"),
         ("log-level", "debug"),
         ("token-auth-file", "/etc/tokens"),
         ("authorization-rules", "/etc/rules"),
@@ -128,6 +129,7 @@ fn bad_values_are_one_line_that_names_them_from_every_origin() {
         ("event-ttl", "forever"),
         ("drain-delay", "11m"),
         ("drain-grace", "11m"),
+        ("take-over", "maybe"),
         ("log-level", "trace"),
         ("token-auth-file", ""),
         ("oidc-issuer-url", "http://issuer.example"),
@@ -542,4 +544,17 @@ fn what_objects_are_is_one_of_few_words() {
         build(&[], &[], "kubernetes_version = \"1.37\"").unwrap().kubernetes_version.to_string(),
         "1.37"
     );
+}
+
+#[test]
+fn a_take_over_needs_an_address_and_history() {
+    const ETCD: (&str, &str) = ("etcd-endpoints", "http://127.0.0.1:2379");
+    let problem = |flags: &[(&str, &str)]| build(flags, &[], "").map(|_| ()).unwrap_err().to_string();
+    let why = problem(&[("take-over", "true"), ("listen", "127.0.0.1:0"), ETCD]);
+    assert!(why.contains("is another port at each start") && why.contains("--take-over"), "{why}");
+    let why = problem(&[("take-over", "true"), ("warm-start", "off"), ETCD]);
+    assert!(why.contains("give --warm-start full"), "{why}");
+    assert!(build(&[("take-over", "true"), ETCD], &[], "").unwrap().take_over);
+    // Where there is no etcd it is refused when somebody runs there.
+    assert!(build(&[("take-over", "true")], &[], "").unwrap().take_over);
 }

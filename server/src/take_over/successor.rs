@@ -57,7 +57,9 @@ pub fn receive(
     };
     handover.listen_on(bound);
     let took = began.elapsed();
-    log::info(&format!("took over from process {process} in {took:.1?}: it ends its watches one after another now"));
+    log::info(&format!(
+        "took over from process {process} in {took:.1?}: it ends its watches one after another now"
+    ));
     Ok(Some((Bond::to(channel), post)))
 }
 

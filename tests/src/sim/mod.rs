@@ -18,7 +18,7 @@ mod pager;
 mod pipe;
 mod plan;
 mod range;
-pub mod rng;
+pub(crate) mod rng;
 mod shown;
 mod stream;
 mod subscribe;

@@ -41,8 +41,7 @@ pub struct Scope {
 
 impl Scope {
     /// A random scope.
-    #[must_use]
-    pub fn random(rng: &mut Rng) -> Self {
+    pub(crate) fn random(rng: &mut Rng) -> Self {
         let kind = if rng.percent(50) { Kind::ConfigMap } else { Kind::Pod };
         let namespace = rng.percent(60).then(|| *rng.pick(&NAMESPACES));
         let name = (namespace.is_some() && rng.percent(8)).then(|| format!("n{:02}", rng.below(NAMES)));
@@ -116,8 +115,7 @@ impl Scope {
     }
 
     /// A single object that the writer writes.
-    #[must_use]
-    pub fn of_one(rng: &mut Rng) -> Self {
+    pub(crate) fn of_one(rng: &mut Rng) -> Self {
         let kind = if rng.percent(50) { Kind::ConfigMap } else { Kind::Pod };
         let namespace = NAMESPACES[rng.below(WRITTEN)];
         let name = format!("n{:02}", rng.below(NAMES));

@@ -63,9 +63,13 @@ impl Watchers {
         Self::start_of(workload, count, life, seed, Scope::random)
     }
 
-    /// The same with scopes of the test's choice.
+    /// The same, each with the scope of a single object: thousands of them keep up.
     #[must_use]
-    pub fn start_of(
+    pub fn start_narrow(workload: &Arc<Workload>, count: usize, life: Duration, seed: u64) -> Self {
+        Self::start_of(workload, count, life, seed, Scope::of_one)
+    }
+
+    fn start_of(
         workload: &Arc<Workload>,
         count: usize,
         life: Duration,
@@ -76,7 +80,13 @@ impl Watchers {
         let mut rng = Rng::new(seed);
         let mut shares: Vec<Vec<Watcher>> = (0..THREADS).map(|_| Vec::new()).collect();
         for number in 0..count {
-            shares[number % THREADS].push(Watcher::new(number, life_ms, workload.media_type(), scope, &mut rng));
+            shares[number % THREADS].push(Watcher::new(
+                number,
+                life_ms,
+                workload.media_type(),
+                scope,
+                &mut rng,
+            ));
         }
         let calm = Arc::new(AtomicBool::new(false));
         let now = Arc::new(Mutex::new(vec![Now::default(); THREADS]));

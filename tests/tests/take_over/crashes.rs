@@ -140,7 +140,11 @@ fn one_that_dies_with_the_listeners_gives_them_back() {
     // Before it was ready.
     for _ in 0..3 {
         let raw = Raw::connect(&server.address);
-        assert_eq!(raw.take_listeners(), 2 * 4 + 1 + 1, "four a shard, one for operators, one for successors");
+        assert_eq!(
+            raw.take_listeners(),
+            2 * 4 + 1 + 1,
+            "four a shard, one for operators, one for successors"
+        );
         drop(raw);
         goes_on(&etcd.control(), &server, &mut watches, "before");
     }

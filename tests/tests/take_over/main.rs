@@ -19,8 +19,16 @@ const WITHIN: Duration = Duration::from_secs(30);
 /// A server over an etcd, which ends its watches over this time.
 fn serve(etcd: &Etcd, grace: Duration, options: &[&str]) -> Server {
     let (endpoint, grace) = (etcd.endpoint(), format!("{}ms", grace.as_millis()));
-    let own =
-        ["--etcd-endpoints", &endpoint, "--drain-grace", &grace, "--bookmark-interval", "1s", "--shards", "2"];
+    let own = [
+        "--etcd-endpoints",
+        &endpoint,
+        "--drain-grace",
+        &grace,
+        "--bookmark-interval",
+        "1s",
+        "--shards",
+        "2",
+    ];
     Server::start(&[&own, options].concat())
 }
 

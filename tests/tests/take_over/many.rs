@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 
 use revcast_tests::etcd::{Etcd, Gateway, Options, Release};
 use revcast_tests::history::{self, Watcher};
-use revcast_tests::sim::rng::Rng;
 use revcast_tests::workload::Workload;
 use revcast_tests::workload::recorder::Recorder;
-use revcast_tests::workload::scope::Scope;
 use revcast_tests::workload::watchers::{Counts, Watchers};
 use revcast_tests::workload::writer::Writer;
 
@@ -21,6 +19,8 @@ const SEED: u64 = 1;
 #[derive(Clone, Copy)]
 struct Plan {
     watchers: usize,
+    /// Whether each watches a single object.
+    is_narrow: bool,
     /// Writes a second.
     rate: u64,
     /// How many take-overs.
@@ -30,15 +30,16 @@ struct Plan {
     loops: usize,
 }
 
-fn run(release: Release, scope: fn(&mut Rng) -> Scope, plan: Plan) {
-    let Plan { watchers: count, rate, times, grace, loops } = plan;
+fn run(release: Release, plan: Plan) {
+    let Plan { watchers: count, is_narrow, rate, times, grace, loops } = plan;
     let etcd = Etcd::start(release, Options::default());
     let mut server = serve(&etcd, grace, &[]);
     let workload = Arc::new(Workload::new(vec![server.address.clone()]));
     let gateway = || Gateway::new(&etcd.endpoint());
     let recorder = Recorder::start(gateway(), Vec::new());
     let writer = Writer::start(&workload, gateway(), rate, SEED);
-    let watchers = Watchers::start_of(&workload, count, Duration::from_secs(3600), SEED + 1, scope);
+    let start = if is_narrow { Watchers::start_narrow } else { Watchers::start };
+    let watchers = start(&workload, count, Duration::from_secs(3600), SEED + 1);
     watchers.calm();
     watchers.await_all(0, 1, WITHIN).unwrap();
     let (lists, written, began) = (watchers.counts().lists, writer.written(), Instant::now());
@@ -99,7 +100,7 @@ fn run(release: Release, scope: fn(&mut Rng) -> Scope, plan: Plan) {
 fn clients_go_on_at_the_successor() {
     for release in Release::ALL {
         let grace = Duration::from_secs(3);
-        run(release, Scope::random, Plan { watchers: 200, rate: 200, times: 3, grace, loops: 2 });
+        run(release, Plan { watchers: 200, is_narrow: false, rate: 200, times: 3, grace, loops: 2 });
     }
 }
 
@@ -111,6 +112,6 @@ fn many_clients_go_on_at_the_successor() {
     let numbers: Vec<u64> = text.split(',').map(|number| number.parse().unwrap()).collect();
     let &[watchers, rate, times, grace] = numbers.as_slice() else { panic!("four numbers, and not {text}") };
     let [watchers, times] = [watchers, times].map(|number| usize::try_from(number).unwrap());
-    // Each of one object, so that the clients of the test keep up.
-    run(Release::V3_5, Scope::of_one, Plan { watchers, rate, times, grace: Duration::from_millis(grace), loops: 2 });
+    let grace = Duration::from_millis(grace);
+    run(Release::V3_5, Plan { watchers, is_narrow: true, rate, times, grace, loops: 2 });
 }

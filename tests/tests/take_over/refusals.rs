@@ -112,7 +112,10 @@ fn a_process_of_other_rules_is_told_so() {
     assert_eq!(says["process"]["store"]["etcd"], "/registry");
     raw.send(r#"{"protocol": 2, "says": "who"}"#);
     let why = raw.refusal();
-    assert!(why.contains("follows version 2 of the rules for a take-over, this one version 1: stop"), "{why}");
+    assert!(
+        why.contains("follows version 2 of the rules for a take-over, this one version 1: stop"),
+        "{why}"
+    );
     assert!(raw.hear().0.is_null(), "the connection is over");
     for odd in ["", "{}", "\u{0}", "[[[[[[[[", r#"{"protocol": 1, "says": {"ready": 1}}"#] {
         let raw = Raw::connect(&server.address);
