@@ -192,10 +192,8 @@ impl Pulse {
     /// The phase of the server's life. It starts until it has listeners.
     #[must_use]
     pub fn life(&self) -> Life {
-        match self.0.app.life() {
-            Life::Serving if !self.0.handover.has_listeners() => Life::Starting,
-            life => life,
-        }
+        let life = self.0.app.life();
+        if life == Life::Serving && !self.0.handover.has_listeners() { Life::Starting } else { life }
     }
 }
 

@@ -112,11 +112,10 @@ impl Channel {
                 received => break received?,
             }
         };
-        let descriptors = control.drain().flat_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(rights) => rights.collect::<Vec<_>>(),
-            _ => Vec::new(),
+        let rights = control.drain().filter_map(|message| {
+            if let RecvAncillaryMessage::ScmRights(rights) = message { Some(rights) } else { None }
         });
-        let descriptors = descriptors.collect();
+        let descriptors = rights.flatten().collect();
         if received.bytes == 0 {
             return Ok(None);
         }

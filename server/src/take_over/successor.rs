@@ -26,7 +26,7 @@ pub fn find(listen: SocketAddr, store: &Store) -> Result<Option<Description>, St
     let Some(channel) = connect(listen)? else { return Ok(None) };
     let found = ask(&channel).map_err(|why| refused(listen, &why))?;
     match found.store.keeps_from(store) {
-        Some(why) => Err(refused(&format!("{listen} (process {})", found.process), &why)),
+        Some(why) => Err(refused(format!("{listen} (process {})", found.process), &why)),
         None => Ok(Some(found)),
     }
 }

@@ -261,7 +261,7 @@ impl Watcher {
         }
         let cut = now + Duration::from_millis(self.rng.range_u64(300, self.life_ms));
         if self.has_watched {
-            self.resumes_since.get_or_insert(Instant::now());
+            self.resumes_since.get_or_insert_with(Instant::now);
         }
         match Exchange::get(&address, &(path + &query), stream) {
             Ok(exchange) => self.state = State::Watching { exchange, since: now, from, deadline, cut },

@@ -1,6 +1,6 @@
 //! A server is started with `--take-over` beside one that runs: it takes the listeners, clients go on at it without loss, and the
 //! old one ends. And everything that may fail on the way.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod crashes;
 mod loops;

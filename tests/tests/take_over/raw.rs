@@ -41,9 +41,8 @@ impl Raw {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut into = [IoSliceMut::new(&mut bytes)];
         let got = recvmsg(&self.0, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC).unwrap();
-        let rights = control.drain().map(|message| match message {
-            RecvAncillaryMessage::ScmRights(rights) => rights.count(),
-            _ => 0,
+        let rights = control.drain().map(|message| {
+            if let RecvAncillaryMessage::ScmRights(rights) = message { rights.count() } else { 0 }
         });
         let rights = rights.sum();
         if got.bytes == 0 {

@@ -63,6 +63,7 @@ fn shared() -> Shared {
         status_streams: AtomicUsize::new(0),
         tls: None,
         closing: OnceLock::new(),
+        handover: crate::runtime::HandoverState::default(),
         shard_config: ShardConfig::default(),
         remote: false,
         listen: ([127, 0, 0, 1], 1).into(),
