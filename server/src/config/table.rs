@@ -604,7 +604,7 @@ pub(crate) static ROWS: [Row; 78] = [
     Row {
         name: "take-over",
         value: TRUTH,
-        help: "take over from a server that runs at --listen",
+        help: "take over from the server at --listen",
         standard: Standard::Text("false"),
         in_file: true,
         set: Set::One(|config, text| {
