@@ -125,9 +125,9 @@ pub fn examine(config: &Config, registry: &Registry) -> Report {
     let report = probe(config);
     let mut findings = Findings(report.findings);
     access::judge(&mut findings, config);
-    port::judge(&mut findings, &port::look("listen", config.server.listen));
+    port::judge(&mut findings, &port::look("listen", config.server.listen), config.take_over);
     if let Some(address) = config.server.admin_listen {
-        port::judge(&mut findings, &port::look("admin-listen", address));
+        port::judge(&mut findings, &port::look("admin-listen", address), config.take_over);
     }
     if let Some(dir) = &config.embedded.data_dir {
         folder::judge(&mut findings, &folder::look(dir));

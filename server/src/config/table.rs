@@ -44,7 +44,7 @@ pub(crate) static ROWS: [Row; 78] = [
     Row {
         name: "admin-listen",
         value: "ADDR",
-        help: "/metrics and /compact; none: off",
+        help: "operators: /, /status, /metrics, /compact; none: off",
         standard: Standard::Text("127.0.0.1:8081"),
         in_file: true,
         set: Set::One(|config, text| {

@@ -29,12 +29,18 @@ pub(super) fn look(option: &'static str, address: SocketAddr) -> Port {
     Port { option, address, refused, owner: if taken { owner(address) } else { None } }
 }
 
-pub(super) fn judge(findings: &mut Findings, port: &Port) {
+/// `takes_over`: a server of this program may have it, and gives it away.
+pub(super) fn judge(findings: &mut Findings, port: &Port, takes_over: bool) {
     let Port { option, address, refused, owner } = port;
     let Some(errno) = refused else {
         return findings.fine("ports", &format!("--{option} {address} is free"));
     };
     let errno = Errno::from_raw_os_error(*errno);
+    if let (true, Errno::ADDRINUSE, Some(owner)) = (takes_over, errno, owner)
+        && owner.starts_with("revcast ")
+    {
+        return findings.fine("ports", &format!("--{option} {address} is to be taken over from {owner}"));
+    }
     let (problem, mend) = match errno {
         Errno::ADDRINUSE => {
             let who = owner.as_deref().map(|owner| format!(" by {owner}")).unwrap_or_default();
@@ -107,10 +113,11 @@ fn overlap(one: IpAddr, other: IpAddr) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::doctor::finding::Verdict;
 
     fn judged(port: &Port) -> String {
         let mut findings = Findings::default();
-        judge(&mut findings, port);
+        judge(&mut findings, port, false);
         findings.0[0].line()
     }
 
@@ -163,6 +170,12 @@ mod tests {
         let pid = std::process::id();
         assert!(line.starts_with(&format!("ports: --listen {address} is taken by ")), "{line}");
         assert!(line.contains(&format!("(pid {pid}); stop what listens there")), "{line}");
+        let own = Port { owner: Some("revcast (pid 7)".to_owned()), ..look("listen", address) };
+        let mut findings = Findings::default();
+        judge(&mut findings, &own, true);
+        judge(&mut findings, &port, true);
+        let verdicts: Vec<Verdict> = findings.0.iter().map(|finding| finding.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Ok, Verdict::Fail], "it gives it away, and nobody else does");
         drop(held);
         assert_eq!(judged(&look("listen", address)), format!("ports: --listen {address} is free"));
         let elsewhere = look("admin-listen", "192.0.2.1:80".parse().unwrap());

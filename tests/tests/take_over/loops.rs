@@ -36,7 +36,10 @@ impl Loops {
             self.threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         let problems: Vec<&String> = ended.iter().flat_map(|(problems, _)| problems).collect();
         assert!(problems.is_empty(), "{} problems: {:?}", problems.len(), &problems[..problems.len().min(5)]);
-        (self.made.load(Ordering::Relaxed), ended.iter().map(|(_, slowest)| *slowest).max().unwrap())
+        (
+            self.made.load(Ordering::Relaxed),
+            ended.iter().map(|(_, slowest)| *slowest).max().unwrap_or_default(),
+        )
     }
 }
 
