@@ -376,6 +376,10 @@ impl<C: Carrier> Exchange<C> {
                             Some(_) | None => copy = None,
                         }
                         self.carrier.push_piece(&piece, framing);
+                        if body.is_end_stream() {
+                            // The connection is another request's before the client has all of the reply.
+                            break;
+                        }
                     }
                     Err(frame) => trailers = frame.into_trailers().ok(),
                 },
