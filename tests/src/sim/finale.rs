@@ -39,10 +39,10 @@ impl World {
         let short = self.plan.looks_per_turn < LOOKS_PER_TURN;
         let turns_max = if short { SHORT_TURNS_TO_REST_MAX } else { TURNS_TO_REST_MAX };
         // A writer that never waits for slow shards leaves windows of hundreds of large objects: a page of them is a
-        // turn.
+        // turn, and a shard that nobody watches passes them by in as many.
         let pages = usize::try_from(self.net.oracle.window_bytes()).unwrap_or(usize::MAX) / PAGE_BYTES;
         let open = self.net.watches.iter().filter(|watch| watch.open()).count();
-        let turns_max = turns_max.saturating_add(pages.saturating_mul(open));
+        let turns_max = turns_max.saturating_add(pages.saturating_mul(open.max(1)));
         let mut turns = 0;
         loop {
             self.wake_sockets();
