@@ -37,7 +37,7 @@ None 0 --label-selector half=odd | deliveries_checked>0 deliveries_checked<360 d
     // object has one of the four watchers.
     let options = "
 None 0 --watchers 9 --processes 2 --threads 2 --namespaces 3 --writers 2 --sources 2 --size 3KiB | deliveries_checked=180 object_bytes=3072
-None 0 --rate max --pipeline 8 | writes>100
+None 0 --rate max --pipeline 8 | writes>30
 None 0 --size 600KiB --rate 20 --watchers 2 --bookmarks | deliveries_checked=24
 None 0 --field-selector metadata.name={object} --watchers 4 | deliveries_checked=60
 ";
@@ -84,7 +84,7 @@ None 0 --http2 --tls --writers 2 | deliveries_checked=360 tls=true http2=true re
 None 0 --tls --threads 2 --processes 2 | deliveries_checked=360 tls=true http2=false streams_per_connection=1
 None 0 --http2 --tls --size 600KiB --rate 20 --watchers 2 --bookmarks | deliveries_checked=24
 None 0 --http2 --watchers 9 --processes 2 --threads 2 --namespaces 3 --writers 2 --sources 2 --size 20KiB | deliveries_checked=180
-None 0 --http2 --tls --rate max --pipeline 8 | writes>100
+None 0 --http2 --tls --rate max --pipeline 8 | writes>30
 ";
     cases(&format!("{FANOUT} {STREAMS}"), NOTHING_WRONG, right);
     // A stream ends alone; where its connection ends, so do those beside it.
