@@ -44,7 +44,7 @@ pub(crate) static ROWS: [Row; 78] = [
     Row {
         name: "admin-listen",
         value: "ADDR",
-        help: "operators: /, /status, /metrics, /compact; none: off",
+        help: "page, /metrics, /status; none: off",
         standard: Standard::Text("127.0.0.1:8081"),
         in_file: true,
         set: Set::One(|config, text| {
