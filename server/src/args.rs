@@ -16,7 +16,7 @@ use lexopt::Arg;
 use crate::config::Flags;
 use crate::config::row::{Row, Standard, TRUTH};
 use crate::config::table::ROWS;
-use crate::demo::Terms;
+use crate::demo::Options as DemoOptions;
 use crate::printable::one_line;
 use crate::probe::Target;
 use crate::setting::{ConfigError, Origin, Wrong};
@@ -46,7 +46,7 @@ pub enum Command {
         /// The options of its server.
         flags: Flags,
         /// Its own.
-        terms: Terms,
+        options: DemoOptions,
     },
     /// Show the status of a server.
     Top(TopOptions),
@@ -142,9 +142,9 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, C
         "config" => Command::Config(flags),
         "doctor" => Command::Doctor { flags, json: !own.is_empty() },
         "demo" => {
-            let mut terms = Terms::default();
-            own.iter().try_for_each(|(name, value)| terms.set(name, value))?;
-            Command::Demo { flags, terms }
+            let mut options = DemoOptions::default();
+            own.iter().try_for_each(|(name, value)| options.set(name, value))?;
+            Command::Demo { flags, options }
         }
         "top" => Command::Top(top::options(&own)?),
         "probe" => Command::Probe(target(argument.as_deref())?),
@@ -335,12 +335,12 @@ mod tests {
         let Ok(Command::Top(once)) = run("top --once") else { panic!("it is top") };
         let (form, delay) = (once.once, once.delay.as_secs());
         assert_eq!((form, delay), (Some(crate::top::Form::Table), 2), "as long as rates are over");
-        let terms = Terms { watchers: 7, json: true, open: Some(false), ..Terms::default() };
+        let options = DemoOptions { watchers: 7, json: true, open: Some(false), ..DemoOptions::default() };
         let flags = |line| match run(line) {
             Ok(Command::Serve(flags)) => flags,
             other => panic!("{other:?}"),
         };
-        let wanted = Command::Demo { flags: flags("--listen 127.0.0.1:0"), terms };
+        let wanted = Command::Demo { flags: flags("--listen 127.0.0.1:0"), options };
         assert_eq!(run("demo --watchers 7 --listen=127.0.0.1:0 --json --no-open"), Ok(wanted));
         for line in ["version", "--version", "-V"] {
             assert_eq!(run(line), Ok(Command::Version), "{line}");

@@ -23,7 +23,7 @@ use revcast::source::embedded::{self, Store, StoreConfig};
 use revcast::source::engine::Engine;
 use revcast::source::epoch::{Epoch, Epochs};
 use revcast::source::etcd::{self, Elsewhere, EtcdOptions, Layout};
-use revcast::take_over::{self, Bond, Post};
+use revcast::take_over::{self, ControlSocket, PredecessorLink};
 use revcast::tls::{Current, Reloader};
 use revcast::{doctor, log, runtime, top, upstream};
 use revcast_engine::RingLimits;
@@ -102,9 +102,9 @@ fn run() -> Result<ExitCode, Failure> {
         Command::Man(None) => print(&args::page()),
         Command::Man(Some(dir)) => print(&args::write_pages(&dir).map_err(Failure::Run)?),
         Command::Serve(flags) => serve(&load(&flags)?, None)?,
-        Command::Demo { flags, terms } => {
+        Command::Demo { flags, options } => {
             let (config, notes) = demo::configuration(&flags, &doctor::affinity())?;
-            serve(&config, Some((terms, notes)))?;
+            serve(&config, Some((options, notes)))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -115,7 +115,7 @@ fn load(flags: &Flags) -> Result<Config, ConfigError> {
 }
 
 /// Serves, for clients or for a demo with what it has to say.
-fn serve(config: &Config, demo: Option<(demo::Terms, Vec<String>)>) -> Result<(), Failure> {
+fn serve(config: &Config, demo: Option<(demo::Options, Vec<String>)>) -> Result<(), Failure> {
     // Before memory is allocated.
     revcast::allocator::refuse_huge_pages();
     log::start(config.log);
@@ -175,8 +175,8 @@ fn serve(config: &Config, demo: Option<(demo::Terms, Vec<String>)>) -> Result<()
     let closer = running.closer();
     let reloader = tls.map(|tls| Reloader::start(tls, move || closer.review()));
     let reloader = reloader.transpose().map_err(|error| Failure::Run(format!("no thread: {error}")))?;
-    if let Some((terms, notes)) = demo {
-        return show(&terms, notes, running, watchers_max, ends);
+    if let Some((options, notes)) = demo {
+        return show(&options, notes, running, watchers_max, ends);
     }
     let manager = Manager::of_environment().unwrap_or_else(|error| {
         log::warn(&error);
@@ -198,23 +198,23 @@ fn serve(config: &Config, demo: Option<(demo::Terms, Vec<String>)>) -> Result<()
     let listener = listener.map_err(|error| Failure::Run(error.to_string()))?;
     let handover = running.handover();
     let received = match plan.inherits {
-        None => Some((Bond::default(), None)),
+        None => Some((PredecessorLink::default(), None)),
         Some(inherits) => take_over::receive(&handover, &store, inherits).map_err(Failure::Run)?,
     };
-    let bond = received.map(|(bond, post)| {
+    let link = received.map(|(link, control)| {
         print(&greeting(config, &running, &store_is));
-        let bond = Arc::new(bond);
-        let post = post.map_or_else(|| Post::at(running.listen), Ok);
-        let answers =
-            post.and_then(|post| take_over::attend(post, store, handover, attended, Arc::clone(&bond)));
+        let link = Arc::new(link);
+        let control = control.map_or_else(|| ControlSocket::at(running.listen), Ok);
+        let answers = control
+            .and_then(|control| take_over::attend(control, store, handover, attended, Arc::clone(&link)));
         if let Err(error) = answers {
             log::warn(&format!("no other process can take over from this one (--take-over): {error}"));
         }
-        bond
+        link
     });
     let result = running.join().map_err(|error| Failure::Run(error.to_string()));
     listener.end();
-    bond.iter().for_each(|bond| bond.leave());
+    link.iter().for_each(|link| link.leave());
     audit.iter().for_each(Audit::flush);
     log::flush();
     result
@@ -222,7 +222,7 @@ fn serve(config: &Config, demo: Option<(demo::Terms, Vec<String>)>) -> Result<()
 
 /// Runs a demo of the server, and then closes it.
 fn show(
-    terms: &demo::Terms,
+    options: &demo::Options,
     notes: Vec<String>,
     running: runtime::Running,
     watchers_max: usize,
@@ -234,7 +234,7 @@ fn show(
     let admin = running.admin_listen.expect("the demo's configuration has an address for its page");
     let has_top = args::has_command("top");
     let server = demo::Server { listen: running.listen, admin, watchers_max, has_top, notes };
-    let shown = demo::run(terms, server, &stop).map_err(Failure::Run);
+    let shown = demo::run(options, server, &stop).map_err(Failure::Run);
     running.closer().close(true);
     let closed = running.join().map_err(|error| Failure::Run(error.to_string()));
     listener.end();

@@ -1,7 +1,7 @@
 //! What clients do while a test breaks something: objects that change (`objects`), a writer (`writer`), watchers that resume
 //! and list again (`watchers`), a reader of its own writes (`reader`), and etcd's log (`recorder`).
 //!
-//! It records all that each client received and checks no history; `history` does. It measures nothing: load that is
+//! It records all that each client received; `history` has the rules that it must keep. It measures nothing: load that is
 //! measured is `revcast-perf`'s, whose watchers must not list again, and which writes through the server alone. Everything
 //! is drawn from one seed, except the timing of threads and the network.
 

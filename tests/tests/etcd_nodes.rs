@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 
 use revcast_tests::client::Watch;
 use revcast_tests::etcd::{Etcd, Gateway, Op, Options, Release};
-use revcast_tests::history::{self, Watcher};
 use revcast_tests::server::Server;
 use revcast_tests::workload::Workload;
 use revcast_tests::workload::objects::{self, Kind};
 use revcast_tests::workload::reader::Reader;
 use revcast_tests::workload::recorder::Recorder;
-use revcast_tests::workload::watchers::{Counts, Watchers};
+use revcast_tests::workload::watchers::{self, Watchers};
 use revcast_tests::workload::writer::Writer;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -68,18 +67,7 @@ fn alternating(release: Release) {
     workload.end();
     let told = watchers.finish();
     recorder.until(gateway().revision().unwrap(), WITHIN).unwrap();
-    let logs = [recorder.into_log()];
-
-    let (mut violations, mut counts) = (Vec::new(), Counts::default());
-    for mut one in told {
-        counts = counts.plus(one.counts);
-        one.segments.last_mut().unwrap().reached = Some(goal);
-        let scope = one.scope;
-        let wants = move |key: &str, form: &[u8]| scope.wants(key, form);
-        let watcher = Watcher { name: one.name, wants: &wants, segments: one.segments };
-        violations.extend(history::check(&logs, &[watcher]));
-    }
-    history::none(&violations);
+    let counts = watchers::judge(told, recorder.into_log(), goal);
     let (problems, reads) = (workload.problems().join("\n"), reader.reads());
     assert!(problems.is_empty(), "{problems}");
     assert_eq!((counts.expired, counts.lost), (0, 0), "no client has to list again: {counts:?}");

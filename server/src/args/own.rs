@@ -2,7 +2,7 @@
 
 use crate::config::row::Row;
 use crate::config::table::ROWS;
-use crate::demo::{TAKEN, Terms};
+use crate::demo::{Options, TAKEN};
 use crate::setting::{ConfigError, Wrong};
 
 /// An option of one command.
@@ -23,8 +23,8 @@ pub(super) struct OwnOption {
 /// All of them. Two commands may have one of the same name, if both take a value or neither does.
 pub(super) const OWN: [OwnOption; 13] = [
     own("doctor", "json", "", "", "one JSON object instead of lines"),
-    own("demo", "watchers", "N", Terms::WATCHERS, "watchers, each on a connection of its own"),
-    own("demo", "writes", "N", Terms::WRITES, "writes a second"),
+    own("demo", "watchers", "N", Options::WATCHERS, "watchers, each on a connection of its own"),
+    own("demo", "writes", "N", Options::WRITES, "writes a second"),
     own("demo", "duration", "TIME", "until Ctrl-C", "end after this time"),
     own("demo", "open", "", "", "open the page in a browser, wherever this runs"),
     own("demo", "no-open", "", "", "print its address only"),

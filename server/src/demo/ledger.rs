@@ -24,14 +24,14 @@ pub(super) struct Write {
 
 /// How far a watcher has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Cursor {
     /// The next entry.
     next: u64,
     /// The revision of the newest event.
     revision: u64,
 }
 
-impl Place {
+impl Cursor {
     /// After a list at `revision`, before any write of the demo's.
     pub(super) const fn after(revision: u64) -> Self {
         Self { next: 0, revision }
@@ -80,7 +80,7 @@ impl Ledger {
     }
 
     /// An event has arrived at the watcher that is at `place`.
-    pub(super) fn arrived(&self, place: &mut Place, verb: Verb, key: &str, revision: u64) -> Arrival {
+    pub(super) fn arrived(&self, place: &mut Cursor, verb: Verb, key: &str, revision: u64) -> Arrival {
         if revision <= place.revision {
             return Arrival::OutOfOrder;
         }
@@ -105,22 +105,22 @@ impl Ledger {
     }
 
     /// How many events a watcher has still to be sent.
-    pub(super) fn owed(&self, place: Place) -> u64 {
+    pub(super) fn owed(&self, place: Cursor) -> u64 {
         self.end() - place.next
     }
 
     /// A watcher has listed again, at `revision`: it is not sent what that list has. Returns how many entries it skips.
-    pub(super) fn skip(&self, place: &mut Place, revision: u64) -> u64 {
+    pub(super) fn skip(&self, place: &mut Cursor, revision: u64) -> u64 {
         let from = place.next;
         while self.at(place.next).is_some_and(|(_, write)| (1..=revision).contains(&write.revision.get())) {
             place.next += 1;
         }
-        *place = Place { next: place.next, revision };
+        *place = Cursor { next: place.next, revision };
         place.next - from
     }
 
     /// Forgets what every one of its watchers has passed.
-    pub(super) fn forget(&mut self, places: impl Iterator<Item = Place>) {
+    pub(super) fn forget(&mut self, places: impl Iterator<Item = Cursor>) {
         let passed = places.map(|place| place.next).min().unwrap_or_else(|| self.end());
         while self.forgotten < passed && self.entries.pop_front().is_some() {
             self.forgotten += 1;
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn what_comes_in_order_is_expected() {
         let mut ledger = Ledger::default();
-        let mut place = Place::after(4);
+        let mut place = Cursor::after(4);
         let (one, two) = (write("s/a", 0), write("s/b", 0));
         ledger.expect(Verb::Added, &one);
         // Sooner than its reply.
@@ -177,7 +177,7 @@ mod tests {
         for (key, revision) in [("s/a", 5), ("s/b", 6), ("s/c", 7), ("s/d", 8)] {
             ledger.expect(Verb::Modified, &write(key, revision));
         }
-        let mut place = Place::after(4);
+        let mut place = Cursor::after(4);
         assert_eq!(lost(ledger.arrived(&mut place, Verb::Modified, "s/b", 6)), Some(1), "one is missing");
         assert_eq!(ledger.arrived(&mut place, Verb::Modified, "s/b", 6), Arrival::OutOfOrder);
         assert_eq!(ledger.arrived(&mut place, Verb::Modified, "s/a", 5), Arrival::OutOfOrder);
@@ -200,14 +200,14 @@ mod tests {
         let refused = write("s/a", 0);
         ledger.expect(Verb::Modified, &refused);
         ledger.withdraw(&refused);
-        let mut place = Place::after(1);
+        let mut place = Cursor::after(1);
         assert_eq!(ledger.owed(place), 0);
         ledger.expect(Verb::Modified, &write("s/a", 2));
         ledger.expect(Verb::Modified, &write("s/a", 3));
         assert_eq!(ledger.skip(&mut place, 2), 1);
         assert_eq!((place.revision(), ledger.owed(place)), (2, 1));
         // A place that is behind keeps what it has not passed.
-        ledger.forget([place, Place { next: 2, revision: 3 }].into_iter());
+        ledger.forget([place, Cursor { next: 2, revision: 3 }].into_iter());
         assert_eq!((ledger.entries.len(), ledger.owed(place)), (1, 1));
     }
 }

@@ -8,9 +8,9 @@ mod browser;
 mod cluster;
 mod connection;
 mod ledger;
+mod options;
 mod report;
 mod tally;
-mod terms;
 mod view;
 mod watcher;
 mod world;
@@ -28,9 +28,9 @@ use tokio::task::LocalSet;
 
 use cluster::Cluster;
 use connection::Connection;
+pub use options::{Options, TAKEN, configuration};
 use report::{Second, Stage, Summary};
 use tally::Latencies;
-pub use terms::{TAKEN, Terms, configuration};
 use world::World;
 use writer::Writer;
 
@@ -77,7 +77,7 @@ impl Stop {
 ///
 /// # Errors
 /// An event was lost or came out of order; the watchers cannot connect; there are no descriptors, or no runtime.
-pub fn run(terms: &Terms, server: Server, stop: &Stop) -> Result<(), String> {
+pub fn run(options: &Options, server: Server, stop: &Stop) -> Result<(), String> {
     let most = server.watchers_max.saturating_sub(SPARE) / DESCRIPTORS;
     if most == 0 {
         return Err(
@@ -87,34 +87,34 @@ pub fn run(terms: &Terms, server: Server, stop: &Stop) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("demo: {error}: raise nofile (ulimit -n)"))?;
     let mut notes = server.notes;
-    let watchers = terms.watchers.min(most);
-    if watchers < terms.watchers {
+    let watchers = options.watchers.min(most);
+    if watchers < options.watchers {
         notes.push(format!(
             "{watchers} watchers instead of {}: the limit of open files allows no more (ulimit -n {})",
-            terms.watchers,
-            (terms.watchers + SPARE) * DESCRIPTORS + 1024
+            options.watchers,
+            (options.watchers + SPARE) * DESCRIPTORS + 1024
         ));
     }
     let stage = Stage {
         listen: server.listen,
         admin: server.admin,
         watchers,
-        writes: terms.writes,
+        writes: options.writes,
         objects: 0,
         notes,
         has_top: server.has_top,
     };
-    LocalSet::new().block_on(&runtime, play(terms, stage, &stop.0))
+    LocalSet::new().block_on(&runtime, play(options, stage, &stop.0))
 }
 
 /// From the first object to the summary.
-async fn play(terms: &Terms, mut stage: Stage, stop: &Notify) -> Result<(), String> {
-    let show = |text: String, json: String| print(if terms.json { &json } else { &text });
+async fn play(options: &Options, mut stage: Stage, stop: &Notify) -> Result<(), String> {
+    let show = |text: String, json: String| print(if options.json { &json } else { &text });
     let failed = |why: String| format!("demo: {why}");
     let mut cluster = Cluster::new(fastrand::u64(..), writer::now());
     let mut writer = Writer::new(Connection::open(stage.listen).await.map_err(failed)?);
     stage.objects = writer.fill(&mut cluster).await.map_err(failed)?;
-    let browser = browser::open(&stage.page(), terms.open);
+    let browser = browser::open(&stage.page(), options.open);
     show(stage.text(browser.as_deref()), stage.json());
 
     let world = Rc::new(World::new(stage.listen, stage.watchers));
@@ -126,10 +126,10 @@ async fn play(terms: &Terms, mut stage: Stage, stop: &Notify) -> Result<(), Stri
     let began = Instant::now();
     let mut latencies = Latencies::default();
     if !is_over.get() {
-        let (its, over, rate) = (Rc::clone(&world), Rc::clone(&is_over), terms.writes);
+        let (its, over, rate) = (Rc::clone(&world), Rc::clone(&is_over), options.writes);
         let writes = async move { writer.run(&its, &mut cluster, rate, || over.get()).await };
         let writing = tokio::task::spawn_local(writes);
-        watch_it(&world, (began, terms.duration), &mut latencies, stop, show).await;
+        watch_it(&world, (began, options.duration), &mut latencies, stop, show).await;
         is_over.set(true);
         // It panics only if the demo has a bug, which its message has said.
         let _ = writing.await;

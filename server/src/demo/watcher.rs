@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 
 use super::connection::{Connection, piece};
-use super::ledger::{Arrival, Place};
+use super::ledger::{Arrival, Cursor};
 use super::view::Verb;
 use super::world::World;
 
@@ -62,7 +62,7 @@ pub(super) async fn follow(world: &World, number: usize) {
         if must_list {
             match list(world, number).await {
                 Ok(revision) if has_listed => world.listed_again(number, revision),
-                Ok(revision) => world.set_place(number, Place::after(revision)),
+                Ok(revision) => world.set_place(number, Cursor::after(revision)),
                 Err(why) => {
                     world.fault(why);
                     tokio::time::sleep(PAUSE).await;

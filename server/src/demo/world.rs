@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::cluster::{APPS, Change, NAMESPACES, NODES};
-use super::ledger::{Arrival, Ledger, Place, Write};
+use super::ledger::{Arrival, Cursor, Ledger, Write};
 use super::tally::{Counts, Latencies};
 use super::view::{Resource, Verb, View};
 
@@ -29,7 +29,7 @@ pub(super) struct World {
 struct Watcher {
     view: usize,
     /// `None`: it has not listed yet.
-    place: Cell<Option<Place>>,
+    place: Cell<Option<Cursor>>,
     is_watching: Cell<bool>,
 }
 
@@ -78,11 +78,11 @@ impl World {
     }
 
     /// Where a watcher that has listed is.
-    pub(super) fn place(&self, number: usize) -> Place {
-        self.watchers[number].place.get().unwrap_or(Place::after(0))
+    pub(super) fn place(&self, number: usize) -> Cursor {
+        self.watchers[number].place.get().unwrap_or(Cursor::after(0))
     }
 
-    pub(super) fn set_place(&self, number: usize, place: Place) {
+    pub(super) fn set_place(&self, number: usize, place: Cursor) {
         self.watchers[number].place.set(Some(place));
     }
 

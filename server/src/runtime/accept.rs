@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
-use futures_lite::{AsyncWriteExt, FutureExt, future};
+use futures_lite::{AsyncWriteExt, FutureExt};
 use glommio::net::TcpStream;
 use glommio::timer::sleep;
 use revcast_engine::tick::Tick;
@@ -36,8 +36,6 @@ const LISTEN_BACKLOG: i32 = 4096;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// For how long binding is retried while the address is in use.
 const BIND_PATIENCE: Duration = Duration::from_secs(1);
-/// Connections of a listener that are accepted in a row.
-const ACCEPTS_MAX: u32 = 64;
 /// Pause after an accept that failed for lack of descriptors.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
@@ -110,15 +108,9 @@ fn bind_alone(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
 pub(super) async fn accept(local: Rc<Local>, listener: Arc<Listener>) {
     let kind = listener.kind;
     let place = local.listeners.add(Arc::clone(&listener));
-    let mut in_a_row = 0;
     loop {
         if local.listeners.is_paused() {
             local.listeners.ready(place).await;
-            continue;
-        }
-        if in_a_row == ACCEPTS_MAX {
-            in_a_row = 0;
-            future::yield_now().await;
             continue;
         }
         match accept_with(&listener.socket, SocketFlags::CLOEXEC) {
@@ -126,13 +118,9 @@ pub(super) async fn accept(local: Rc<Local>, listener: Arc<Listener>) {
                 local.handle().tally.refused(Refusal::Closing)
             }
             Ok(socket) => {
-                in_a_row += 1;
                 let stream = descriptor::stream(socket);
                 match kind {
-                    ListenerKind::Public => {
-                        welcome(&local, stream).await;
-                        local.pass_accepted().await;
-                    }
+                    ListenerKind::Public => welcome(&local, stream).await,
                     // A connection that gets the last descriptor is refused and gives it back, so that the next connection gets
                     // an answer too instead of waiting in the kernel.
                     ListenerKind::Admin if !is_another_left(&local) => {
@@ -142,11 +130,9 @@ pub(super) async fn accept(local: Rc<Local>, listener: Arc<Listener>) {
                     // Operators are admitted however many clients are connected.
                     ListenerKind::Admin => begin(&local, stream, kind, Permit::Operator),
                 }
+                local.pass_accepted().await;
             }
-            Err(Errno::AGAIN) => {
-                in_a_row = 0;
-                local.listeners.ready(place).await;
-            }
+            Err(Errno::AGAIN) => local.listeners.ready(place).await,
             // A client that has gone again (accept(2)).
             Err(Errno::CONNABORTED | Errno::INTR) => {}
             // The listener was shut down.

@@ -1,7 +1,7 @@
 //! Threads, sockets and time: the only place that serves with glommio and io_uring.
 //!
-//! Owns one executor per shard, pinned unless the options say otherwise, each with its own listeners, which may come from another process (`handover`), and start and end of the process. `serve` decides what
-//! requests mean; the engine decides what watches mean.
+//! Owns one executor per shard, pinned unless the options say otherwise, each with its own listeners, which may come from another
+//! process (`handover`), and start and end of the process. `serve` decides what requests mean; the engine decides what watches mean.
 
 mod accept;
 mod account;

@@ -22,15 +22,15 @@
 //! Whoever breaks the connection before `yours` changes nothing: the predecessor accepts again. If the successor breaks it after that,
 //! without `leaving`, it has died, and the predecessor takes the listeners back.
 
-mod bond;
 mod channel;
+mod control_socket;
 mod message;
-mod post;
 mod predecessor;
+mod predecessor_link;
 mod successor;
 
-pub use bond::Bond;
+pub use control_socket::ControlSocket;
 pub use message::{Description, Store};
-pub use post::Post;
 pub use predecessor::attend;
+pub use predecessor_link::PredecessorLink;
 pub use successor::{find, receive};

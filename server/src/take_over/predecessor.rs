@@ -4,10 +4,10 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::bond::Bond;
 use super::channel::{self, Channel, DESCRIPTORS_MAX};
+use super::control_socket::ControlSocket;
 use super::message::{Description, Kind, Reply, Request, Store, text};
-use super::post::Post;
+use super::predecessor_link::PredecessorLink;
 use crate::log;
 use crate::notify::Manager;
 use crate::runtime::Handover;
@@ -23,12 +23,12 @@ const BACK_OFF: Duration = Duration::from_millis(100);
 
 /// A server that can be succeeded.
 struct Predecessor {
-    post: Post,
+    control: ControlSocket,
     store: Store,
     handover: Handover,
     manager: Option<Arc<Manager>>,
     /// To its own predecessor.
-    bond: Arc<Bond>,
+    link: Arc<PredecessorLink>,
 }
 
 /// Answers successors in a thread, until the process ends.
@@ -36,20 +36,20 @@ struct Predecessor {
 /// # Errors
 /// The thread cannot be started.
 pub fn attend(
-    post: Post,
+    control: ControlSocket,
     store: Store,
     handover: Handover,
     manager: Option<Arc<Manager>>,
-    bond: Arc<Bond>,
+    link: Arc<PredecessorLink>,
 ) -> std::io::Result<()> {
-    let predecessor = Predecessor { post, store, handover, manager, bond };
+    let predecessor = Predecessor { control, store, handover, manager, link };
     std::thread::Builder::new().name("take-over".into()).spawn(move || predecessor.attend()).map(|_| ())
 }
 
 impl Predecessor {
     fn attend(&self) {
         loop {
-            match self.post.accept() {
+            match self.control.accept() {
                 Ok(channel) => {
                     if let Err(why) = self.serve(&channel) {
                         log::warn(&format!("a take-over by process {} failed: {why}", channel.process()));
@@ -119,7 +119,7 @@ impl Predecessor {
         self.handover.hand_over();
         let told = channel.say(&Reply::Yours);
         let paused = began.elapsed();
-        self.bond.leave();
+        self.link.leave();
         log::info(&format!(
             "handed over to process {} (nothing was accepted for {paused:.1?}): ending {} watches one after another",
             channel.process(),
@@ -149,7 +149,7 @@ impl Predecessor {
             let sent = channel.send(&text(&Reply::Listeners { kind, more }), sockets);
             sent.map_err(|error| format!("the listeners could not be sent: {error}"))
         };
-        send(Kind::TakeOver, true, &[self.post.as_fd()])?;
+        send(Kind::TakeOver, true, &[self.control.as_fd()])?;
         if let Some(admin) = &admin {
             send(Kind::Admin, true, &[admin.as_fd()])?;
         }

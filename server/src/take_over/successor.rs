@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use super::bond::Bond;
 use super::channel::Channel;
+use super::control_socket::ControlSocket;
 use super::message::{Description, Kind, Reply, Request, Store};
-use super::post::Post;
+use super::predecessor_link::PredecessorLink;
 use crate::log;
 use crate::runtime::{Bound, Handover, Inherits};
 
@@ -40,7 +40,7 @@ pub fn receive(
     handover: &Handover,
     store: &Store,
     inherits: Inherits,
-) -> Result<Option<(Bond, Option<Post>)>, String> {
+) -> Result<Option<(PredecessorLink, Option<ControlSocket>)>, String> {
     let listen = handover.listen();
     while !handover.is_ready() {
         if handover.is_closing() {
@@ -51,7 +51,7 @@ pub fn receive(
     let Some(channel) = connect(listen)? else { return alone(handover, inherits).map(Some) };
     let began = Instant::now();
     let taken = take(&channel, handover, store, inherits).map_err(|why| refused(listen, &why))?;
-    let Some((bound, post, process)) = taken else {
+    let Some((bound, control, process)) = taken else {
         drop(channel);
         return alone(handover, inherits).map(Some);
     };
@@ -60,15 +60,18 @@ pub fn receive(
     log::info(&format!(
         "took over from process {process} in {took:.1?}: it ends its watches one after another now"
     ));
-    Ok(Some((Bond::to(channel), post)))
+    Ok(Some((PredecessorLink::to(channel), control)))
 }
 
 /// The predecessor has ended: nothing is taken over.
-fn alone(handover: &Handover, inherits: Inherits) -> Result<(Bond, Option<Post>), String> {
+fn alone(
+    handover: &Handover,
+    inherits: Inherits,
+) -> Result<(PredecessorLink, Option<ControlSocket>), String> {
     log::warn("the server that was to be taken over has ended: starting without it");
     let bound = handover.bind(inherits).map_err(|error| error.to_string())?;
     handover.listen_on(bound);
-    Ok((Bond::default(), None))
+    Ok((PredecessorLink::default(), None))
 }
 
 /// Takes the listeners. `None`: the predecessor ended before it gave them away.
@@ -77,7 +80,7 @@ fn take(
     handover: &Handover,
     store: &Store,
     inherits: Inherits,
-) -> Result<Option<(Bound, Option<Post>, u32)>, String> {
+) -> Result<Option<(Bound, Option<ControlSocket>, u32)>, String> {
     let Description { process, store: theirs, cluster, revision, admin_listen, .. } = ask(channel)?;
     // It may be another one than the one that was found.
     if let Some(why) = theirs.keeps_from(store) {
@@ -94,7 +97,7 @@ fn take(
         std::thread::sleep(READY_POLL);
     }
     channel.say(&Request::Listeners)?;
-    let (mut public, mut admin, mut post) = (Vec::new(), None, None);
+    let (mut public, mut admin, mut control) = (Vec::new(), None, None);
     loop {
         let (more, kind, sockets) = match channel.hear::<Reply>(ANSWER_TIMEOUT)? {
             Some((Reply::Listeners { kind, more }, sockets)) => (more, kind, sockets),
@@ -104,7 +107,7 @@ fn take(
         };
         let mut sockets: Vec<OwnedFd> = sockets;
         match kind {
-            Kind::TakeOver => post = sockets.pop().map(Post::inherited),
+            Kind::TakeOver => control = sockets.pop().map(ControlSocket::inherited),
             Kind::Admin => admin = sockets.pop(),
             Kind::Public => public.append(&mut sockets),
         }
@@ -119,7 +122,7 @@ fn take(
     channel.say(&Request::Ready)?;
     match channel.hear::<Reply>(ANSWER_TIMEOUT)? {
         // Without an answer it has died, and nobody else has the listeners.
-        Some((Reply::Yours, _)) | None => Ok(Some((bound, post, process))),
+        Some((Reply::Yours, _)) | None => Ok(Some((bound, control, process))),
         Some((Reply::Refused { why }, _)) => Err(why),
         Some((other, _)) => Err(format!("it answers {other:?} to the end")),
     }

@@ -12,7 +12,7 @@ use super::scope::Scope;
 pub use super::watcher::Counts;
 use super::watcher::Watcher;
 use super::{MediaType, Workload};
-use crate::history::Segment;
+use crate::history::{self, Log, Segment};
 use crate::sim::rng::Rng;
 
 const THREADS: usize = 2;
@@ -34,6 +34,27 @@ pub struct Told {
     pub segments: Vec<Segment>,
     /// Counts.
     pub counts: Counts,
+}
+
+/// Checks the history of each against etcd's log; all were waited for up to `goal`. Returns the sum of their counts.
+///
+/// # Panics
+/// A history breaks a rule.
+#[track_caller]
+#[must_use]
+pub fn judge(told: Vec<Told>, log: Log, goal: u64) -> Counts {
+    let logs = [log];
+    let (mut violations, mut counts) = (Vec::new(), Counts::default());
+    for Told { name, scope, mut segments, counts: its, .. } in told {
+        counts = counts.plus(its);
+        if let Some(last) = segments.last_mut() {
+            last.reached = Some(goal);
+        }
+        let wants = move |key: &str, form: &[u8]| scope.wants(key, form);
+        violations.extend(history::check(&logs, &[history::Watcher { name, wants: &wants, segments }]));
+    }
+    history::none(&violations);
+    counts
 }
 
 /// Their current state.

@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use revcast_tests::etcd::{Etcd, Gateway, Options, Release};
-use revcast_tests::history::{self, Watcher};
 use revcast_tests::workload::Workload;
 use revcast_tests::workload::recorder::Recorder;
-use revcast_tests::workload::watchers::{Counts, Watchers};
+use revcast_tests::workload::watchers::{self, Watchers};
 use revcast_tests::workload::writer::Writer;
 
 use super::loops::Loops;
@@ -138,21 +137,11 @@ fn run(release: Release, plan: Plan) {
     workload.end();
     let told = watchers.finish();
     recorder.until(gateway().revision().unwrap(), WITHIN).unwrap();
-    let logs = [recorder.into_log()];
-    let (mut violations, mut counts) = (Vec::new(), Counts::default());
-    for mut one in told {
-        counts = counts.plus(one.counts);
-        one.segments.last_mut().unwrap().reached = Some(goal);
-        let scope = one.scope;
-        let wants = move |key: &str, form: &[u8]| scope.wants(key, form);
-        let watcher = Watcher { name: one.name, wants: &wants, segments: one.segments };
-        violations.extend(history::check(&logs, &[watcher]));
-    }
+    let counts = watchers::judge(told, recorder.into_log(), goal);
     println!(
         "{times} changes, {count} watchers, {rate:.0} writes a second: {counts:?}; {requests} other requests, the slowest \
          {slowest:.1?}"
     );
-    history::none(&violations);
     let problems = workload.problems().join("\n");
     assert!(problems.is_empty(), "{problems}");
     assert_eq!((counts.expired, counts.lists), (0, lists), "{counts:?}");

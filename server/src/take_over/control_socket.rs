@@ -7,9 +7,9 @@ use super::channel::{Channel, listener};
 
 /// The socket that successors connect to. It passes to a successor with the others: at no moment is there none.
 #[derive(Debug)]
-pub struct Post(OwnedFd);
+pub struct ControlSocket(OwnedFd);
 
-impl Post {
+impl ControlSocket {
     /// Of the server at this address.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ impl Post {
     }
 }
 
-impl AsFd for Post {
+impl AsFd for ControlSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

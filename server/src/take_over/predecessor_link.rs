@@ -7,9 +7,9 @@ use super::message::Request;
 
 /// The connection to the predecessor while that ends its watches. If it breaks without a word, the predecessor serves again.
 #[derive(Debug, Default)]
-pub struct Bond(Mutex<Option<Channel>>);
+pub struct PredecessorLink(Mutex<Option<Channel>>);
 
-impl Bond {
+impl PredecessorLink {
     pub(super) const fn to(channel: Channel) -> Self {
         Self(Mutex::new(Some(channel)))
     }

@@ -16,7 +16,7 @@ pub const TAKEN: [&str; 6] = ["listen", "admin-listen", "allowed-hosts", "shards
 
 /// The demo's own options.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct Options {
     /// Watchers; fewer if the limit of open files is low.
     pub watchers: usize,
     /// Writes a second.
@@ -29,13 +29,13 @@ pub struct Terms {
     pub json: bool,
 }
 
-impl Default for Terms {
+impl Default for Options {
     fn default() -> Self {
         Self { watchers: 300, writes: 20, duration: None, open: None, json: false }
     }
 }
 
-impl Terms {
+impl Options {
     /// How many there are, if nothing is said.
     pub const WATCHERS: &str = "300";
     /// The same of writes.
@@ -155,23 +155,23 @@ mod tests {
         ] {
             assert_eq!(configuration(&flags(&[given]), &[0]).unwrap_err().to_string(), says);
         }
-        let mut terms = Terms::default();
-        terms.set("watchers", "7").unwrap();
-        terms.set("no-open", "").unwrap();
-        terms.set("duration", "5s").unwrap();
-        let standard = Terms::default();
+        let mut options = Options::default();
+        options.set("watchers", "7").unwrap();
+        options.set("no-open", "").unwrap();
+        options.set("duration", "5s").unwrap();
+        let standard = Options::default();
         assert_eq!(
             (standard.watchers.to_string(), standard.writes.to_string()),
-            (Terms::WATCHERS.into(), Terms::WRITES.into())
+            (Options::WATCHERS.into(), Options::WRITES.into())
         );
         assert_eq!(
-            (terms.watchers, terms.open, terms.duration),
+            (options.watchers, options.open, options.duration),
             (7, Some(false), Some(Duration::from_secs(5)))
         );
         for (name, value) in
             [("watchers", "0"), ("watchers", "many"), ("writes", "501"), ("duration", "5"), ("duration", "0")]
         {
-            let error = terms.set(name, value).unwrap_err().to_string();
+            let error = options.set(name, value).unwrap_err().to_string();
             assert!(
                 error.starts_with(&format!("--{name} \"{value}\": ")) && error.contains("; give "),
                 "{error}"
