@@ -9,6 +9,7 @@ use crate::key::Key;
 use crate::message::{Draft, Message, MessageKind};
 use crate::object::Object;
 use crate::revision::{Position, Revision};
+use crate::ring::Entry;
 use crate::tick::Tick;
 
 /// A message of an event: which kind, shown how, and whether it opens a watch.
@@ -175,5 +176,14 @@ impl Event {
         let mut draft = Draft::new(encoder.framing(name.encoding), capacity);
         let shows = name.encoding.push(draft.payload(), encoder, shown, name.first);
         draft.finish().ending(!shows)
+    }
+}
+
+impl Entry for Event {
+    fn position(&self) -> Position {
+        self.position
+    }
+    fn revision(&self) -> Revision {
+        self.revision
     }
 }

@@ -15,6 +15,7 @@ pub mod envelope;
 pub mod escape;
 mod event;
 pub mod failpoints;
+mod feed;
 pub mod framing;
 pub mod gap;
 pub mod hash;
@@ -39,8 +40,9 @@ pub mod tick;
 mod watcher;
 
 pub use event::Event;
+pub use feed::Feed;
 pub use object::{Object, Unreadable};
-pub use publisher::{BatchError, Feed, Publisher, RingLimits, Weight};
+pub use publisher::{BatchError, Publisher, RingLimits, Weight};
 pub use scope::{Objects, Scope};
 pub use shard::{
     Census, Ended, Lag, Memory, Outlet, PhaseCounts, PhaseName, Run, Sent, Shard, ShardConfig, Slow, Stats,

@@ -3,6 +3,7 @@
 use super::*;
 use crate::codec::Reason;
 use crate::encoding::{Encoding, JsonOnly, View};
+use crate::framing::Framing;
 use crate::framing::tests::COUNTED;
 use crate::resource::{Codec, Resource};
 use crate::selector::{FieldSelector, LabelSelector, Selector};

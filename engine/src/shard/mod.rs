@@ -39,11 +39,11 @@ use bytes::Bytes;
 
 use crate::encoding::{Encoding, Failure};
 use crate::failpoints::{Failpoint, is_on};
+use crate::feed::Feed;
 use crate::hash::HashSeed;
 use crate::limits::{self, SENDS_PER_TURN};
 use crate::message::Message;
 use crate::object::Object;
-use crate::publisher::Feed;
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
 use crate::watcher::class::ClassKey;

@@ -47,7 +47,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
         ],
     ),
     ("transformation", &["codec", "encoding", "envelope", "escape", "framing", "message", "selector"]),
-    ("storage", &["event", "index", "object", "ring"]),
+    ("storage", &["event", "feed", "index", "object", "ring"]),
     ("action", &["publisher", "watcher"]),
     ("scheduling", &["shard"]),
 ];
