@@ -12,6 +12,9 @@ use crate::revision::{Position, Revision};
 use crate::ring::Entry;
 use crate::tick::Tick;
 
+/// Where the count of the window's bytes begins: there is room below it for older events.
+pub(crate) const BYTES_FIRST: u64 = 1 << 56;
+
 /// A message of an event: which kind, shown how, and whether it opens a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageName {
@@ -102,6 +105,11 @@ impl Event {
     /// Bytes that it adds to the ring.
     pub(crate) fn weight(&self) -> usize {
         self.now.as_ref().or(self.before.as_ref()).map_or(0, |object| object.weight())
+    }
+
+    /// Bytes of all events before it, since the ring began.
+    pub(crate) fn bytes_before(&self) -> u64 {
+        self.bytes_through - self.weight() as u64
     }
 
     /// Whether a message is there already.

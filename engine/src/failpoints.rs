@@ -59,6 +59,8 @@ pub enum Failpoint {
     FallenNotKept,
     /// Of ranges that are found by their order, those that begin later than another are not looked at.
     LaterRangeMissed,
+    /// Of older events that the window has no room for, a part of a revision is put there.
+    OlderRevisionSplit,
 }
 
 #[cfg(feature = "failpoints")]

@@ -156,10 +156,16 @@ impl Feed {
         Some((event.revision, event.arrived))
     }
 
-    /// Events ever published: what a shard that sleeps compares with its own place.
+    /// Where the next event will be: what a shard that sleeps compares with its own place.
     #[must_use]
     pub fn head(&self) -> Position {
         self.ring.head()
+    }
+
+    /// Events ever published.
+    #[must_use]
+    pub fn published(&self) -> u64 {
+        self.ring.head().since(Position::FIRST)
     }
 
     /// Messages that were serialized since the start, by the publisher and all shards.
@@ -189,6 +195,11 @@ impl Feed {
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.schema
+    }
+
+    /// Counts messages that were made by decoding.
+    pub(crate) fn count_messages(&self, made: u64) {
+        self.messages_made.fetch_add(made, Ordering::Relaxed);
     }
 
     pub(crate) fn messages_counter(&self) -> &AtomicU64 {

@@ -20,6 +20,7 @@ pub mod framing;
 pub mod gap;
 pub mod hash;
 pub mod histogram;
+pub mod history;
 pub mod index;
 pub mod key;
 pub mod key_range;

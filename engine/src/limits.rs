@@ -20,6 +20,11 @@ pub const KEEP_UP: Duration = Duration::from_millis(100);
 pub const KEEP_UP_STEP: Duration = Duration::from_millis(10);
 /// Most snapshots of the window that are kept, for lists of past states.
 pub const KEPT_SNAPSHOTS: usize = 128;
+/// The interval of those, in events, in a window of so many.
+pub(crate) const fn events_between_snapshots(window: usize) -> u64 {
+    let every = window / KEPT_SNAPSHOTS;
+    if every == 0 { 1 } else { every as u64 }
+}
 /// With less than one large object, no watcher that lags could catch up.
 pub const RING_BYTES_MIN: u64 = 1 << 20;
 

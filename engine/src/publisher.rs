@@ -4,6 +4,8 @@
 //! whole. It never waits: [`Publisher::should_wait`] returns whether a shard lags so far that its driver should. It
 //! knows neither the source of changes nor the watchers.
 
+mod older;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use bytes::Bytes;
 use crate::change::{Batch, Change};
 use crate::codec::Decoder;
 use crate::encoding::{Encode, Encoding};
-use crate::event::{Event, MessageName, Times};
+use crate::event::{BYTES_FIRST, Event, MessageName, Times};
 use crate::failpoints::{Failpoint, is_on};
 use crate::feed::{Feed, NOT_BEGUN};
 use crate::framing::Framings;
@@ -115,7 +117,7 @@ impl Publisher {
         shards: usize,
         revision: Revision,
     ) -> (Self, Feed) {
-        let (writer, reader) = ring::ring(limits.events, revision);
+        let (writer, reader) = ring::ring(limits.events, Position::FIRST, revision);
         let index = Snapshot::empty(schema.len(), revision);
         let feed = Feed {
             schema,
@@ -137,13 +139,13 @@ impl Publisher {
         let publisher = Self {
             feed: feed.clone(),
             events_max: writer.capacity(),
-            newest_from: Position::new(0),
+            newest_from: Position::FIRST,
             ring: writer,
             index,
             decoder: Decoder::new(),
             bytes_max: limits.bytes,
-            bytes_published: 0,
-            bytes_forgotten: 0,
+            bytes_published: BYTES_FIRST,
+            bytes_forgotten: BYTES_FIRST,
             arrived: Tick::ZERO,
             staged: Vec::new(),
         };
@@ -301,7 +303,7 @@ impl Publisher {
     /// the newest ones are also held by the ring's events.
     fn keep(&mut self, snapshot: &Arc<Snapshot>) {
         let kept = self.feed.kept.load();
-        let every = (self.events_max / limits::KEPT_SNAPSHOTS).max(1) as u64;
+        let every = limits::events_between_snapshots(self.events_max);
         if kept.back().is_none_or(|last| snapshot.position().since(last.position()) >= every) {
             let mut next = VecDeque::clone(&kept);
             next.push_back(Arc::clone(snapshot));
@@ -393,8 +395,7 @@ impl Publisher {
     /// Counts the bytes of what the ring dropped, for lack of slots or on request.
     fn count_forgotten(&mut self) {
         let oldest = self.ring.peek_oldest();
-        self.bytes_forgotten =
-            oldest.map_or(self.bytes_published, |oldest| oldest.bytes_through - oldest.weight() as u64);
+        self.bytes_forgotten = oldest.map_or(self.bytes_published, |oldest| oldest.bytes_before());
     }
 
     fn decode(&mut self, key: Key, revision: Revision, value: &Bytes) -> Arc<Object> {
@@ -402,7 +403,7 @@ impl Publisher {
         let before = self.index.get(&key).map(|before| &**before);
         let object =
             Object::new(&mut self.decoder, self.feed.framings, resource, key, value, revision, before);
-        self.feed.messages_made.fetch_add(object.messages(), Ordering::Relaxed);
+        self.feed.count_messages(object.messages());
         Arc::new(object)
     }
 

@@ -39,21 +39,22 @@ impl fmt::Display for Revision {
     }
 }
 
-/// A position in the ring: how many events were published before the one at it.
+/// A position in the ring: it grows by one from each event to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(u64);
 
 impl Position {
-    /// The position of the first event ever.
-    pub const ZERO: Self = Self(0);
+    /// The position of the first event that is published. Those before it are for events of before an engine began: see
+    /// [`crate::history`].
+    pub const FIRST: Self = Self(1 << 40);
 
-    /// The position with `n` events before it.
+    /// The position with this number.
     #[must_use]
     pub const fn new(n: u64) -> Self {
         Self(n)
     }
 
-    /// How many events are before this position.
+    /// The number itself.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0

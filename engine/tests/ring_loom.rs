@@ -55,6 +55,7 @@ trait Write: Send + 'static {
     fn stage(&mut self, entry: Item, keep: u64);
     fn publish(&mut self, revision: u64);
     fn forget_through(&mut self, revision: u64);
+    fn prepend(&mut self, entry: Item, forgotten: u64);
 
     /// One revision with one entry, at the position that the models assume: revision r is at r - 1.
     fn put(&mut self, revision: u64) {
@@ -89,6 +90,9 @@ impl Write for ring::Writer<Item> {
     fn forget_through(&mut self, revision: u64) {
         self.forget_through(Revision::new(revision), Position::new(u64::MAX));
     }
+    fn prepend(&mut self, entry: Item, forgotten: u64) {
+        self.prepend([Arc::new(entry)], Revision::new(forgotten), false);
+    }
 }
 
 impl Read for ring::Reader<Item> {
@@ -116,7 +120,12 @@ impl Read for ring::Reader<Item> {
 }
 
 fn real() -> (ring::Writer<Item>, ring::Reader<Item>) {
-    ring::ring(SLOTS, Revision::ZERO)
+    begun_late(0)
+}
+
+/// A ring that begins after this revision.
+fn begun_late(start: u64) -> (ring::Writer<Item>, ring::Reader<Item>) {
+    ring::ring(SLOTS, Position::new(start), Revision::new(start))
 }
 
 fn explore<W: Write, R: Read>(
@@ -132,7 +141,7 @@ fn explore<W: Write, R: Read>(
 }
 
 fn with(flaw: Flaw) -> impl Fn() -> (flawed::Writer, flawed::Reader) + Send + Sync + 'static {
-    move || flawed::ring(flaw)
+    move || flawed::ring(flaw, 0)
 }
 
 /// A reader gets the entry of the position that it asked for, or none.
@@ -244,6 +253,23 @@ fn nothing_is_skipped_by_compaction(mut writer: impl Write, reader: impl Read) {
     writing.join().expect("the writer ends");
     assert_eq!(reader.position_after(1), Err(Missing::Lapped));
     assert_eq!(reader.position_after(2), Ok(2));
+}
+
+/// The same, when an older entry is added to a ring that began after revision 2, and is forgotten again. What is newer than that
+/// revision is found all the time.
+fn nothing_is_skipped_when_older_is_added(mut writer: impl Write, reader: impl Read) {
+    writer.put(3);
+    let writing = thread::spawn(move || {
+        writer.prepend(Item { position: 1, revision: 2 }, 1);
+        writer.put(4);
+    });
+    match reader.position_after(1) {
+        Ok(position) => assert_eq!(position, 1, "an entry newer than the start was skipped"),
+        Err(missing) => assert_eq!(missing, Missing::Lapped),
+    }
+    assert_eq!(reader.position_after(2), Ok(2));
+    writing.join().expect("the writer ends");
+    assert_eq!((reader.oldest(), reader.forgotten()), (2, 2));
 }
 
 /// A start that the progress covers is after all entries of its own revision, if the progress is read first.
@@ -410,6 +436,23 @@ fn which_fails_when_losses_during_the_search_are_not_checked() {
 }
 
 #[test]
+fn a_start_skips_nothing_newer_while_older_entries_are_added() {
+    explore(|| begun_late(2), nothing_is_skipped_when_older_is_added);
+}
+
+#[test]
+#[should_panic(expected = "an entry newer than the start was skipped")]
+fn which_fails_when_forgotten_is_read_after_oldest_only() {
+    explore(|| flawed::ring(Flaw::ForgottenAfterOldest, 2), nothing_is_skipped_when_older_is_added);
+}
+
+#[test]
+#[should_panic(expected = "an entry newer than the start was skipped")]
+fn which_fails_when_a_start_is_allowed_before_the_window_begins_there() {
+    explore(|| flawed::ring(Flaw::AllowedBeforeAdded, 2), nothing_is_skipped_when_older_is_added);
+}
+
+#[test]
 fn a_start_that_the_progress_covers_is_behind_its_revision() {
     explore(real, |writer, reader| a_covered_start(writer, reader, true));
 }
@@ -467,6 +510,7 @@ fn the_copy_without_a_flaw_passes() {
     explore(with(Flaw::None), progress_then_head);
     explore(with(Flaw::None), nothing_is_skipped);
     explore(with(Flaw::None), nothing_is_skipped_by_compaction);
+    explore(|| flawed::ring(Flaw::None, 2), nothing_is_skipped_when_older_is_added);
     explore(with(Flaw::None), |writer, reader| a_covered_start(writer, reader, true));
     explore(with(Flaw::None), forgotten_comes_first);
     explore(with(Flaw::None), kept_entries_stay);

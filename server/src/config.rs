@@ -298,9 +298,12 @@ impl Config {
             return Err(self
                 .refused("take-over", Wrong::new(problem, "give --listen the port of the running server")));
         }
-        if self.etcd().is_some_and(|etcd| etcd.warm_start == WarmStart::Off) {
+        if let Some(etcd) = self.etcd()
+            && etcd.warm_start != WarmStart::Full
+        {
+            let way = etcd::show_warm_start(etcd.warm_start);
             let problem =
-                "warm-start off: the clients of the running server would all get 410, and list again";
+                format!("warm-start {way}: clients of the running server would get 410, and list again");
             return Err(self.refused("take-over", Wrong::new(problem, "give --warm-start full")));
         }
         Ok(())

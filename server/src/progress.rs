@@ -28,10 +28,13 @@ pub enum Step {
     Restoring,
     /// Watches are ended.
     Draining,
+    /// History is read that is added to the window, while the state is served.
+    Backfilling,
 }
 
 impl Step {
-    const ALL: [Self; 5] = [Self::Loading, Self::Replaying, Self::Reading, Self::Restoring, Self::Draining];
+    const ALL: [Self; 6] =
+        [Self::Loading, Self::Replaying, Self::Reading, Self::Restoring, Self::Draining, Self::Backfilling];
 
     /// What is being done, and what is counted.
     const fn words(self) -> (&'static str, &'static str) {
@@ -41,6 +44,7 @@ impl Step {
             Self::Reading => ("reading the data directory", "records"),
             Self::Restoring => ("restoring the window", "records"),
             Self::Draining => ("draining", "watches"),
+            Self::Backfilling => ("adding history to the window", "revisions"),
         }
     }
 }
@@ -73,6 +77,20 @@ impl StepProgress {
     pub fn reach(&self, done: u64, total: u64) {
         self.done.store(done, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// The same, unless another step has begun.
+    pub fn reach_of(&self, step: Step, done: u64, total: u64) {
+        if self.step() == Some(step) {
+            self.reach(done, total);
+        }
+    }
+
+    /// This step is over, unless another has begun.
+    pub fn end_of(&self, step: Step) {
+        if self.step() == Some(step) {
+            self.end();
+        }
     }
 
     /// The step is over.

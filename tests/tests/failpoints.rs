@@ -8,7 +8,7 @@ use revcast_tests::sim::{self, Profile, Promise};
 /// Seeds that may be needed to find a bug.
 const SEEDS_MAX: u64 = 2_000;
 
-const FAILPOINTS: [Failpoint; 26] = [
+const FAILPOINTS: [Failpoint; 27] = [
     Failpoint::SkippedEvent,
     Failpoint::DuplicateEvent,
     Failpoint::BookmarkTooEarly,
@@ -35,6 +35,7 @@ const FAILPOINTS: [Failpoint; 26] = [
     Failpoint::NeededForgotten,
     Failpoint::FallenNotKept,
     Failpoint::LaterRangeMissed,
+    Failpoint::OlderRevisionSplit,
 ];
 
 /// The index of a failpoint in [`FAILPOINTS`]. A new one does not compile before it is listed there.
@@ -66,12 +67,17 @@ const fn place(failpoint: Failpoint) -> usize {
         Failpoint::NeededForgotten => 23,
         Failpoint::FallenNotKept => 24,
         Failpoint::LaterRangeMissed => 25,
+        Failpoint::OlderRevisionSplit => 26,
     }
 }
 
 /// The worlds in which a bug can do harm.
 fn profile(failpoint: Failpoint) -> Profile {
-    if failpoint == Failpoint::LaterRangeMissed { Profile::Ranges } else { Profile::Usual }
+    match failpoint {
+        Failpoint::LaterRangeMissed => Profile::Ranges,
+        Failpoint::OlderRevisionSplit => Profile::History,
+        _ => Profile::Usual,
+    }
 }
 
 /// How a seed caught a bug: the promise that was broken (`None`: an assertion of the engine's own) and the words.

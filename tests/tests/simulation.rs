@@ -1,7 +1,7 @@
 //! Many seeds of the simulator, on all cores.
 //!
 //! `REVCAST_SIM_SEEDS` says how many, `REVCAST_SIM_BASE` which is the first, `REVCAST_SIM_SEED` names the one that
-//! `one_seed` replays, in the world that `REVCAST_SIM_PROFILE` names (`Usual`, `Ranges` or `Protobuf`).
+//! `one_seed` replays, in the world that `REVCAST_SIM_PROFILE` names (`Usual`, `Ranges`, `Protobuf` or `History`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -16,7 +16,10 @@ const RANGE_SEEDS_DEFAULT: u64 = 3_000;
 /// The same of worlds of protobuf.
 const PROTOBUF_SEEDS_DEFAULT: u64 = 3_000;
 
-const PROFILES: [Profile; 3] = [Profile::Usual, Profile::Ranges, Profile::Protobuf];
+/// The same of worlds of history.
+const HISTORY_SEEDS_DEFAULT: u64 = 3_000;
+
+const PROFILES: [Profile; 4] = [Profile::Usual, Profile::Ranges, Profile::Protobuf, Profile::History];
 
 fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -52,6 +55,11 @@ fn many_seeds_of_ranges() {
 #[test]
 fn many_seeds_of_protobuf() {
     run_many(Profile::Protobuf, PROTOBUF_SEEDS_DEFAULT);
+}
+
+#[test]
+fn many_seeds_of_history() {
+    run_many(Profile::History, HISTORY_SEEDS_DEFAULT);
 }
 
 fn run_many(profile: Profile, default: u64) {
@@ -96,6 +104,8 @@ fn run_many(profile: Profile, default: u64) {
                 Profile::Ranges
             } else if what.starts_with("protobuf_") {
                 Profile::Protobuf
+            } else if what.starts_with("history_") {
+                Profile::History
             } else {
                 Profile::Usual
             };

@@ -64,7 +64,7 @@ impl Fan for Ring {
     type Reader = RingReader;
 
     fn new(readers: usize) -> (Self, Vec<RingReader>) {
-        let (writer, reader) = ring::ring(SLOTS, Revision::ZERO);
+        let (writer, reader) = ring::ring(SLOTS, Position::new(0), Revision::ZERO);
         let readers = (0..readers).map(|_| RingReader(reader.clone(), Position::new(0))).collect();
         (Self(writer), readers)
     }

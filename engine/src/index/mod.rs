@@ -78,7 +78,7 @@ impl Snapshot {
         let by_reason = [0; Reason::ALL.len()];
         Self {
             revision,
-            position: Position::ZERO,
+            position: Position::FIRST,
             resources,
             unreadable,
             unreadable_total: 0,

@@ -199,15 +199,16 @@ fn of_one_revision_unreadable_values_come_first() {
     batch(&mut publisher, 1, &[("a/0", Some(GOOD))]);
     let changes = [("a/1", Some(GOOD)), ("a/2", Some(BAD)), ("a/0", None), ("a/3", Some("[]"))];
     batch(&mut publisher, 2, &changes);
-    let events: Vec<_> = (1..5).map(|at| feed.ring.get(Position::new(at)).expect("published")).collect();
+    let at = |number: u64| Position::new(Position::FIRST.get() + number);
+    let events: Vec<_> = (1..5).map(|number| feed.ring.get(at(number)).expect("published")).collect();
     let order: Vec<_> = events.iter().map(|event| event.key().path()).collect();
     assert_eq!(order, ["a/2", "a/3", "a/1", "a/0"]);
-    assert!(events.iter().zip(1..).all(|(event, at)| event.position == Position::new(at)));
+    assert!(events.iter().zip(1..).all(|(event, number)| event.position == at(number)));
     assert_eq!(
         events.iter().map(|event| event.ends_revision).collect::<Vec<_>>(),
         [false, false, false, true]
     );
     let bytes: Vec<_> = events.windows(2).map(|two| two[1].bytes_through - two[0].bytes_through).collect();
     assert_eq!(bytes, events[1..].iter().map(|event| event.weight() as u64).collect::<Vec<_>>());
-    assert_eq!(events[3].bytes_through, publisher.window_bytes());
+    assert_eq!(events[3].bytes_through, BYTES_FIRST + publisher.window_bytes());
 }

@@ -1,7 +1,8 @@
 //! The window of recent events: one writer, many readers, no lock.
 //!
 //! It owns the slots and the counters around them. Entries have growing positions; the writer makes whole batches
-//! visible with one store to `head`, and forgets the oldest entries when it needs their slots or on request. A reader
+//! visible with one store to `head`, and forgets the oldest entries when it needs their slots or on request. It can add older
+//! entries before those that are there, as long as none was forgotten. A reader
 //! that asks for a forgotten entry learns that it was lapped: it gets exactly the entry of the position that it asked
 //! for, never a torn or a newer one. The ring never waits and never drops what it must keep: it grows instead.
 //! Making the writer wait for a slow shard is the publisher's task.
@@ -60,9 +61,9 @@ struct Newest {
 
 /// Changes with every entry that a full ring takes; only readers that start or lag read it.
 struct Window {
-    /// The oldest position that may still be there.
+    /// The oldest position that may still be there. Goes back when older entries are added.
     oldest: AtomicU64,
-    /// The newest revision of which an entry was forgotten. Set before the entry is removed.
+    /// The newest revision that cannot be replayed. Set before an entry of it is removed, and after older entries were added.
     forgotten: AtomicU64,
     /// The newest revision with several entries of which one was forgotten; 0: none. Set before the entry is removed.
     torn: AtomicU64,
@@ -90,21 +91,22 @@ pub struct Reader<T> {
 }
 
 /// A ring of `capacity` slots (rounded up to a power of two, at least 2) that begins empty after `start`: nothing up to
-/// and including `start` can be replayed.
+/// and including `start` can be replayed. Its first entry will be at position `first`.
 #[must_use]
-pub fn ring<T: Entry>(capacity: usize, start: Revision) -> (Writer<T>, Reader<T>) {
+pub fn ring<T: Entry>(capacity: usize, first: Position, start: Revision) -> (Writer<T>, Reader<T>) {
+    let first = first.get();
     let capacity = capacity.max(2).next_power_of_two();
     let slots = Arc::new(slot::slots(capacity));
     let shared = Arc::new(Shared {
         slots: Array::new(Arc::clone(&slots)),
-        newest: Line(Newest { head: AtomicU64::new(0), progress: AtomicU64::new(start.get()) }),
+        newest: Line(Newest { head: AtomicU64::new(first), progress: AtomicU64::new(start.get()) }),
         window: Line(Window {
-            oldest: AtomicU64::new(0),
+            oldest: AtomicU64::new(first),
             forgotten: AtomicU64::new(start.get()),
             torn: AtomicU64::new(0),
         }),
     });
-    (Writer { shared: Arc::clone(&shared), slots, next: 0, oldest: 0 }, Reader { shared })
+    (Writer { shared: Arc::clone(&shared), slots, next: first, oldest: first }, Reader { shared })
 }
 
 impl<T: Entry> Writer<T> {
@@ -145,6 +147,32 @@ impl<T: Entry> Writer<T> {
         }
         slot::at(&self.slots, self.next).store(Some(entry));
         self.next += 1;
+    }
+
+    /// Adds older entries before the oldest one, the newest of them first. From then on what is newer than `forgotten` can be
+    /// replayed: the entries are all that happened between that and the oldest one. `is_torn`: revision `forgotten` had several
+    /// entries.
+    ///
+    /// # Panics
+    /// When there are more than [`Writer::room`], or they do not end where the window begins.
+    pub fn prepend(&mut self, entries: impl IntoIterator<Item = Arc<T>>, forgotten: Revision, is_torn: bool) {
+        for entry in entries {
+            assert!(self.room() > 0, "the ring has room for what is added");
+            assert_eq!(entry.position().get() + 1, self.oldest, "entries are added next to the oldest");
+            self.oldest -= 1;
+            slot::at(&self.slots, self.oldest).store(Some(entry));
+        }
+        // In this order: see `Reader::position_after`.
+        let torn = if is_torn { forgotten.get() } else { 0 };
+        self.shared.window.torn.fetch_max(torn, Ordering::Release);
+        self.shared.window.oldest.store(self.oldest, Ordering::Release);
+        self.shared.window.forgotten.store(forgotten.get(), Ordering::Release);
+    }
+
+    /// How many older entries [`Writer::prepend`] can add.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        (self.slots.len() as u64 - (self.next - self.oldest)).min(self.oldest)
     }
 
     /// Doubles the slots. A reader that still has the old array finds every entry there that it can ask for: it asks
@@ -251,10 +279,12 @@ impl<T: Entry> Reader<T> {
     /// # Errors
     /// [`Missing::Lapped`] when entries newer than `revision` may have been forgotten.
     pub fn position_after(&self, revision: Revision) -> Result<Position, Missing> {
-        // The start of the window is read first: `forgotten`, read after it, then covers every entry before `low`. In
-        // the other order, entries forgotten between the two reads would be skipped unnoticed.
+        // `forgotten`, read after the start of the window, covers every entry before `low`: without that, entries forgotten
+        // between the two reads would be skipped unnoticed. Read before it, it is as high as it was until the entries were added
+        // that `low` may not include yet.
+        let before = self.forgotten();
         let low = self.oldest();
-        if !is_on(Failpoint::ExpiredStartServed) && revision < self.forgotten() {
+        if !is_on(Failpoint::ExpiredStartServed) && revision < before.max(self.forgotten()) {
             return Err(Missing::Lapped);
         }
         let (position, lost) = self.search(low, |entry| entry.revision() > revision);
@@ -329,7 +359,7 @@ mod tests {
     const ALL: Position = Position::new(u64::MAX);
 
     fn filled(capacity: usize, revisions: &[u64]) -> (Writer<Item>, Reader<Item>) {
-        let (mut writer, reader) = ring(capacity, Revision::ZERO);
+        let (mut writer, reader) = ring(capacity, Position::new(0), Revision::ZERO);
         for &revision in revisions {
             writer.stage(Arc::new(Item(writer.next().get(), revision)), ALL);
             writer.publish(Revision::new(revision));
@@ -397,6 +427,42 @@ mod tests {
         writer.forget_through(Revision::new(20), Position::new(18));
         assert_eq!((reader.oldest(), reader.forgotten()), (Position::new(18), Revision::new(20)));
         assert_eq!(reader.position_after(Revision::new(20)), Ok(Position::new(20)));
+    }
+
+    #[test]
+    fn older_entries_are_added_before_the_oldest() {
+        let (mut writer, reader) = ring(8, Position::new(100), Revision::new(50));
+        assert_eq!((reader.head(), reader.oldest()), (Position::new(100), Position::new(100)));
+        for (position, revision) in [(100, 51), (101, 53)] {
+            writer.stage(Arc::new(Item(position, revision)), ALL);
+        }
+        writer.publish(Revision::new(53));
+        let after = |r| reader.position_after(Revision::new(r)).map(Position::get);
+        assert_eq!([after(49), after(50)], [Err(Missing::Lapped), Ok(100)]);
+        assert_eq!(reader.get(Position::new(99)).err(), Some(Missing::Lapped));
+        assert_eq!(writer.room(), 6);
+        let older =
+            [(99, 50), (98, 47), (97, 47)].map(|(position, revision)| Arc::new(Item(position, revision)));
+        writer.prepend(older, Revision::new(45), true);
+        assert_eq!(
+            (reader.oldest(), reader.forgotten(), writer.room()),
+            (Position::new(97), Revision::new(45), 3)
+        );
+        assert_eq!([after(44), after(45), after(46)], [Err(Missing::Lapped), Ok(97), Ok(97)]);
+        assert!(reader.is_torn(Revision::new(45)), "who saw a part of it cannot go on");
+        assert_eq!([after(47), after(49), after(50), after(53)], [Ok(99), Ok(99), Ok(100), Ok(102)]);
+        assert_eq!(*reader.get(Position::new(98)).expect("added"), Item(98, 47));
+        // They are forgotten as all others are.
+        writer.forget_oldest();
+        assert!(reader.is_torn(Revision::new(47)));
+        assert_eq!((reader.forgotten(), after(46)), (Revision::new(47), Err(Missing::Lapped)));
+    }
+
+    #[test]
+    #[should_panic(expected = "room")]
+    fn more_older_entries_than_there_is_room_for_are_not_added() {
+        let (mut writer, _reader) = ring(2, Position::new(9), Revision::new(50));
+        writer.prepend((0..3_u64).map(|back| Arc::new(Item(8 - back, 40 - back))), Revision::new(1), false);
     }
 
     #[test]

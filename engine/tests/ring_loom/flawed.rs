@@ -30,8 +30,12 @@ pub(crate) enum Flaw {
     PositionUnchecked,
     /// An entry is removed before `forgotten` is set.
     EntryGoesFirst,
-    /// `position_after` reads `forgotten` once, before it reads where the window begins.
+    /// `position_after` reads `forgotten` only before it reads where the window begins.
     ForgottenBeforeOldest,
+    /// `position_after` reads `forgotten` only after it reads where the window begins.
+    ForgottenAfterOldest,
+    /// `prepend` allows older starts before it shows that the window begins earlier.
+    AllowedBeforeAdded,
     /// `position_after` takes an entry that was removed during the search for an old one.
     LossUnchecked,
     /// `grow` publishes the larger array before the entries are in it.
@@ -94,18 +98,19 @@ pub(crate) struct Reader {
     shared: Arc<Shared>,
 }
 
-pub(crate) fn ring(flaw: Flaw) -> (Writer, Reader) {
+/// A ring that begins after revision `start`, at the position of this number.
+pub(crate) fn ring(flaw: Flaw, start: u64) -> (Writer, Reader) {
     let slots = slots(SLOTS);
     let shared = Arc::new(Shared {
         flaw,
         slots: Mutex::new(Arc::clone(&slots)),
-        head: AtomicU64::new(0),
-        oldest: AtomicU64::new(0),
-        forgotten: AtomicU64::new(0),
+        head: AtomicU64::new(start),
+        oldest: AtomicU64::new(start),
+        forgotten: AtomicU64::new(start),
         torn: AtomicU64::new(0),
-        progress: AtomicU64::new(0),
+        progress: AtomicU64::new(start),
     });
-    (Writer { shared: Arc::clone(&shared), slots, next: 0, oldest: 0 }, Reader { shared })
+    (Writer { shared: Arc::clone(&shared), slots, next: start, oldest: start }, Reader { shared })
 }
 
 impl Writer {
@@ -180,6 +185,16 @@ impl Write for Writer {
             self.forget_oldest();
         }
     }
+
+    fn prepend(&mut self, entry: Item, forgotten: u64) {
+        self.oldest -= 1;
+        store(&self.slots, self.oldest, Some(Arc::new(entry)));
+        if self.shared.flaw == Flaw::AllowedBeforeAdded {
+            self.shared.forgotten.store(forgotten, Ordering::Release);
+        }
+        self.shared.oldest.store(self.oldest, Ordering::Release);
+        self.shared.forgotten.store(forgotten, Ordering::Release);
+    }
 }
 
 impl Read for Reader {
@@ -217,9 +232,11 @@ impl Read for Reader {
     }
 
     fn position_after(&self, revision: u64) -> Result<u64, Missing> {
-        let early = (self.shared.flaw == Flaw::ForgottenBeforeOldest).then(|| self.forgotten());
+        let flaw = self.shared.flaw;
+        let before = if flaw == Flaw::ForgottenAfterOldest { 0 } else { self.forgotten() };
         let mut low = self.oldest();
-        if revision < early.unwrap_or_else(|| self.forgotten()) {
+        let after = if flaw == Flaw::ForgottenBeforeOldest { 0 } else { self.forgotten() };
+        if revision < before.max(after) {
             return Err(Missing::Lapped);
         }
         let mut high = self.head();

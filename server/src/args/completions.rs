@@ -77,7 +77,7 @@ fn words(row: &Row) -> &'static [&'static str] {
         ("log-level", _) => &["error", "warn", "info", "debug"],
         ("log-format", _) => &["text", "json"],
         ("etcd-watch", _) => &["auto", "all", "prefix"],
-        ("warm-start", _) => &["full", "off"],
+        ("warm-start", _) => &["full", "fast", "off"],
         _ => &[],
     }
 }

@@ -24,7 +24,7 @@ pub(super) const SERVERS_OVERRIDES: Row = Row {
 pub(super) const WARM_START: Row = Row {
     name: "warm-start",
     value: "WHAT",
-    help: "replay etcd's history at a start: full or off",
+    help: "replay etcd's history at a start: full, fast or off",
     standard: Standard::Text("full"),
     in_file: true,
     set: Set::One(|config, text| {
@@ -127,18 +127,20 @@ pub(super) const fn show_watch(watch_request: WatchWish) -> &'static str {
     }
 }
 
-/// `full` or `off`.
+/// `full`, `fast` or `off`.
 fn warm_start(text: &str) -> Result<WarmStart, Wrong> {
     match text {
         "full" => Ok(WarmStart::Full),
+        "fast" => Ok(WarmStart::Fast),
         "off" => Ok(WarmStart::Off),
-        _ => Err(Wrong::new("not a kind of start", "give full or off")),
+        _ => Err(Wrong::new("not a kind of start", "give full, fast or off")),
     }
 }
 
-const fn show_warm_start(warm_start: WarmStart) -> &'static str {
+pub(super) const fn show_warm_start(warm_start: WarmStart) -> &'static str {
     match warm_start {
         WarmStart::Full => "full",
+        WarmStart::Fast => "fast",
         WarmStart::Off => "off",
     }
 }
@@ -282,9 +284,9 @@ mod tests {
         assert!(cluster("12g").is_err() && cluster("").is_err());
         assert_eq!(watch("all").unwrap(), WatchWish::All);
         assert!(watch("some").is_err());
-        for text in ["full", "off"] {
+        for text in ["full", "fast", "off"] {
             assert_eq!(show_warm_start(warm_start(text).unwrap()), text);
         }
-        assert!(["", "Full", "fast", "true"].iter().all(|bad| warm_start(bad).is_err()));
+        assert!(["", "Full", "slow", "true"].iter().all(|bad| warm_start(bad).is_err()));
     }
 }

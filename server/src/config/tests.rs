@@ -460,7 +460,7 @@ fn options_of_etcd_that_contradict_each_other_are_refused() {
         (&[("etcd-endpoints", "127.0.0.1:2379")], "etcd_endpoints"),
         (&[HTTP, ("etcd-prefix", "registry")], "etcd_prefix"),
         (&[HTTP, ("etcd-watch", "some")], "etcd_watch"),
-        (&[HTTP, ("warm-start", "fast")], "warm_start"),
+        (&[HTTP, ("warm-start", "slow")], "warm_start"),
         (&[("etcd-servers-overrides", "/events#")], "etcd_servers_overrides"),
         (&[HTTP, ("etcd-servers-overrides", "events#")], "etcd_servers_overrides"),
         (&[HTTP, ("etcd-cluster-id", "xyz")], "etcd_cluster_id"),

@@ -69,7 +69,7 @@ impl Served {
     }
 
     fn events(&self) -> u64 {
-        self.events_before + self.epoch.feed.head().get()
+        self.events_before + self.epoch.feed.published()
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use revcast_engine::change::Batch;
+use revcast_engine::history::{History, OlderEvents};
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
@@ -85,6 +86,18 @@ impl Feeder {
     /// Compacts history up to this revision, which becomes visible later.
     pub(super) fn compact(&mut self, upto: Revision) {
         self.publisher.compact(upto);
+    }
+
+    /// What led to the state that was loaded; nothing was taken since.
+    pub(super) fn history(&self) -> History {
+        self.publisher.history(Revision::ZERO)
+    }
+
+    /// Puts older events into the window, and returns how many.
+    pub(super) fn prepend(&mut self, older: OlderEvents) -> usize {
+        let added = self.publisher.prepend(older);
+        self.commands.stats.window_bytes.store(self.publisher.window_bytes(), Ordering::Relaxed);
+        added
     }
 
     /// Takes an object that a resource has which was added.

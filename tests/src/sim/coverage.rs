@@ -208,6 +208,14 @@ coverage! {
     protobuf_initial,
     /// Changes of a key from JSON to protobuf or back.
     protobuf_changed,
+    /// Events of before the loaded state that the window took (these counts only in worlds of history).
+    history_events,
+    /// ... in worlds where it took some, but not all.
+    history_cut,
+    /// ... whose window had no place for them any more.
+    history_late,
+    /// Watches that began within them.
+    history_starts,
     /// Clients whose copy of the state was compared at the end.
     copies_compared,
     /// Hash of all bytes that were sent: equal for equal runs.

@@ -231,13 +231,15 @@ impl World {
             let differs = first_differs(watch.wish.encoding);
             let mut first = differs && !watch.opens_with_state;
             let from = watch.first(oracle);
-            let events = oracle.events.iter().zip(&mut wanted);
-            for (event, wanted) in events.take(watch.until.unwrap_or(oracle.published)).skip(from) {
+            let events = oracle.events.iter().zip(&mut wanted).enumerate();
+            for (at, (event, wanted)) in events.take(watch.until.unwrap_or(oracle.published)).skip(from) {
                 let Some(kind) = oracle.verdict(&watch.wish, event) else { continue };
                 if kind == Kind::Unreadable {
                     break;
                 }
-                if watch.wish.encoding == event.own_encoding() && kind == event.own_kind() {
+                // Of the history, those that the index has announce another kind.
+                let is_own = watch.wish.encoding == event.own_encoding() && kind == event.own_kind();
+                if is_own && at >= oracle.history {
                     continue;
                 }
                 let bit = (encoding * 3 + kind.number()) * 2;

@@ -7,6 +7,7 @@
 
 mod client;
 mod coverage;
+mod drawing;
 mod fault;
 mod finale;
 mod list;
@@ -15,6 +16,7 @@ mod object;
 mod oracle;
 mod packed;
 mod pager;
+mod past;
 mod pipe;
 mod plan;
 mod range;
@@ -42,6 +44,8 @@ pub enum Profile {
     Ranges,
     /// Objects in JSON and in protobuf, and watches in both.
     Protobuf,
+    /// What happened before the state that the engine began with is put into the window later.
+    History,
 }
 
 /// Runs the usual world of one seed to its end: see [`run_as`].

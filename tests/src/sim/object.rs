@@ -3,6 +3,7 @@
 //! It builds both texts from the same parts and never asks the engine: the served text is the stored one with the
 //! version and the missing type members where the engine's decode puts them.
 
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -104,7 +105,9 @@ pub(crate) struct State {
     pub(crate) text: Vec<u8>,
     pub(crate) version: Range<usize>,
     /// Bytes of the message that announces it.
-    pub(crate) weight: u64,
+    pub(crate) weight: Cell<u64>,
+    /// The same if nothing was known there before.
+    pub(crate) weight_added: u64,
     /// The value is unreadable, as were those before it since this revision; the text is a Status.
     pub(crate) unreadable: Option<u64>,
     /// It has neither labels nor fields, and no version.
@@ -228,11 +231,24 @@ pub(crate) fn draft(
     text.extend_from_slice(revision.to_string().as_bytes());
     let version = start..text.len();
     text.extend_from_slice(format!("{behind}{served_types}{tail}").as_bytes());
-    let weight = weight(if exists { "MODIFIED" } else { "ADDED" }, text.len());
+    let weight_added = weight("ADDED", text.len());
+    let weight = Cell::new(if exists { weight("MODIFIED", text.len()) } else { weight_added });
     let (unreadable, opaque, packed) = (None, false, false);
     (
         Bytes::from(value),
-        State { name: at, revision, labels, fields, text, version, weight, unreadable, opaque, packed },
+        State {
+            name: at,
+            revision,
+            labels,
+            fields,
+            text,
+            version,
+            weight,
+            weight_added,
+            unreadable,
+            opaque,
+            packed,
+        },
     )
 }
 
@@ -250,7 +266,8 @@ fn any_bytes(rng: &mut Rng, at: usize, revision: u64, len: usize) -> (Bytes, Sta
         fields: Vec::new(),
         text: hex(&value),
         version: 0..0,
-        weight: value.len() as u64,
+        weight: Cell::new(value.len() as u64),
+        weight_added: value.len() as u64,
         unreadable: None,
         opaque: true,
         packed: false,
@@ -310,12 +327,14 @@ pub(crate) fn spoil(
         kind.plural,
         name.key.path()
     );
+    let weight = weight("ERROR", text.len()) + value.len() as u64;
     let state = State {
         name: at,
         revision,
         labels: [None; 3],
         fields: vec![""; kind.fields.len()],
-        weight: weight("ERROR", text.len()) + value.len() as u64,
+        weight: Cell::new(weight),
+        weight_added: weight,
         text: text.into_bytes(),
         version: 0..0,
         unreadable: Some(before.and_then(|before| before.unreadable).unwrap_or(revision)),

@@ -90,6 +90,13 @@ pub(crate) struct Oracle {
     /// By name: revision and the state from then on.
     states: Vec<Vec<(u64, Option<Rc<State>>)>>,
     pub(crate) events: Vec<Happened>,
+    /// How many of the events happened before the state that was loaded.
+    pub(crate) history: usize,
+    /// Those of them from here on can be put into the window: they are newer than this revision.
+    told_from: usize,
+    told: u64,
+    /// The revision of the loaded state.
+    loaded_at: u64,
     /// The newest revision taken by the publisher.
     pub(crate) taken: u64,
     /// The newest revision that is visible.
@@ -100,6 +107,8 @@ pub(crate) struct Oracle {
     pub(crate) oldest: usize,
     /// The newest revision that cannot be replayed.
     pub(crate) forgotten: u64,
+    /// The newest revision that ever could not be replayed.
+    pub(crate) ever_forgotten: u64,
     /// The newest revision with several events of which one is forgotten.
     torn: u64,
     /// Events from this index on are needed by some shard.
@@ -127,11 +136,16 @@ impl Oracle {
             states: names.iter().map(|_| Vec::new()).collect(),
             names,
             events: Vec::new(),
+            history: 0,
+            told_from: 0,
+            told: revision,
+            loaded_at: revision,
             taken: revision,
             visible: revision,
             published: 0,
             oldest: 0,
             forgotten: revision,
+            ever_forgotten: revision,
             torn: 0,
             needed: 0,
             newest_from: 0,
@@ -158,8 +172,76 @@ impl Oracle {
     /// The loaded state is that of `revision`, and visible.
     pub(crate) fn loaded(&mut self, revision: u64) {
         self.taken = self.taken.max(revision);
-        self.forgotten = self.forgotten.max(revision);
+        self.loaded_at = revision;
+        self.forget(revision);
         self.publish();
+    }
+
+    fn forget(&mut self, revision: u64) {
+        self.forgotten = self.forgotten.max(revision);
+        self.ever_forgotten = self.ever_forgotten.max(revision);
+    }
+
+    /// All that was taken so far happened before the state that is loaded: it is that of `revision`. Later events may be told of
+    /// what is newer than `from`.
+    pub(crate) fn begin_with_history(&mut self, from: u64, revision: u64) {
+        self.history = self.events.len();
+        (self.oldest, self.newest_from) = (self.history, self.history);
+        (self.slots, self.torn, self.grew) = (self.events_max, 0, false);
+        (self.told, self.told_from) = (from, self.after(from));
+        // What is in the index was loaded, and the first state of a key in the history had none before.
+        let newest = self.states.iter().filter_map(|states| states.last()?.1.as_ref());
+        newest.for_each(|state| state.weight.set(state.weight_added));
+        self.first_told().for_each(|state| state.weight.set(state.weight_added));
+        let mut bytes = 0;
+        for event in &mut self.events {
+            bytes += event.now.as_ref().or(event.before.as_ref()).map_or(0, |state| state.weight.get());
+            event.bytes_through = bytes;
+        }
+        let loaded = self.states.iter().filter_map(|states| states.last()?.1.as_ref());
+        self.messages_own = loaded.filter(|state| !state.opaque).count() as u64;
+        self.loaded(revision);
+    }
+
+    /// The states before the first changes of the history, one a key.
+    fn first_told(&self) -> impl Iterator<Item = &Rc<State>> {
+        let mut seen = vec![false; self.names.len()];
+        let events = self.events[self.told_from..self.history].iter();
+        let first = events.filter(move |event| !std::mem::replace(&mut seen[event.name], true));
+        first.filter_map(|event| event.before.as_ref())
+    }
+
+    /// The history is put into the window: how many of its events are.
+    pub(crate) fn prepend(&mut self, seconds: u64) -> usize {
+        let is_newest = |state: &&Rc<State>| {
+            let states = &self.states[state.name];
+            let loaded = states.iter().rfind(|(since, _)| *since <= self.loaded_at);
+            loaded.and_then(|(_, loaded)| loaded.as_ref()).is_some_and(|loaded| Rc::ptr_eq(loaded, state))
+        };
+        let told = self.events[self.told_from..self.history].iter().filter_map(|event| event.now.as_ref());
+        let decoded = told.filter(|state| !is_newest(state)).chain(self.first_told());
+        self.messages_own += decoded.filter(|state| !state.opaque).count() as u64;
+        if self.oldest != self.history || self.forgotten != self.loaded_at {
+            return 0;
+        }
+        let slots = self.events_max.saturating_sub(self.events.len() - self.oldest);
+        let bytes = self.bytes_max.saturating_sub(self.window_bytes());
+        let end = self.bytes_before(self.history);
+        let has_room = |first: usize| {
+            let begins = first == 0 || self.events[first - 1].revision < self.events[first].revision;
+            begins && self.history - first <= slots && end - self.bytes_before(first) <= bytes
+        };
+        let first = (self.told_from..self.history).find(|first| has_room(*first)).unwrap_or(self.history);
+        for event in &mut self.events[first..self.history] {
+            event.at = seconds;
+        }
+        self.oldest = first;
+        self.forgotten = if first == self.told_from { self.told } else { self.events[first - 1].revision };
+        let of_last = self.events[self.told_from..first].iter().filter(|it| it.revision == self.forgotten);
+        if of_last.count() > 1 {
+            self.torn = self.forgotten;
+        }
+        self.history - first
     }
 
     /// Shards need the events from this index on.
@@ -178,7 +260,9 @@ impl Oracle {
         for (name, state) in changes {
             let before = self.newest(name).cloned();
             let now = state.map(Rc::new);
-            let Some(weight) = now.as_ref().or(before.as_ref()).map(|state| state.weight) else { continue };
+            let Some(weight) = now.as_ref().or(before.as_ref()).map(|state| state.weight.get()) else {
+                continue;
+            };
             let gone_unseen = now.is_none() && before.as_ref().is_some_and(|it| it.unreadable.is_some());
             let opaque = now.as_ref().or(before.as_ref()).is_some_and(|it| it.opaque);
             self.messages_own += u64::from(!gone_unseen && !opaque);
@@ -223,7 +307,7 @@ impl Oracle {
 
     pub(crate) fn compact(&mut self, revision: u64) {
         let revision = revision.min(self.taken);
-        self.forgotten = self.forgotten.max(revision);
+        self.forget(revision);
         while self.oldest < self.kept_from() && self.events[self.oldest].revision <= revision {
             self.forget_oldest();
         }
@@ -231,7 +315,7 @@ impl Oracle {
 
     fn forget_oldest(&mut self) {
         let revision = self.events[self.oldest].revision;
-        self.forgotten = self.forgotten.max(revision);
+        self.forget(revision);
         self.oldest += 1;
         if self.events.get(self.oldest).is_some_and(|next| next.revision == revision) {
             self.torn = revision;
@@ -243,6 +327,11 @@ impl Oracle {
         start < self.forgotten || start > 0 && start == self.torn
     }
 
+    /// Whether a watch after this revision begins in the history before the loaded state.
+    pub(crate) fn is_within_history(&self, start: u64) -> bool {
+        self.oldest < self.history && start >= self.forgotten && self.after(start) < self.history
+    }
+
     /// Where a watch that begins after a revision continues. If the revision has several events for it, all are due
     /// again: its client may have been cut off between them.
     pub(crate) fn begin_after(&self, wish: &Wish, start: u64) -> usize {
@@ -251,8 +340,10 @@ impl Oracle {
         let of_start = &self.events[first..cursor];
         let mine = |event: &&Happened| self.verdict(wish, event).is_some();
         let unreadable = of_start.iter().any(|event| self.verdict(wish, event) == Some(Kind::Unreadable));
+        // What was not told of the history cannot be due.
+        let told = first >= self.told_from;
         let again = of_start.len() > PAGE_SCAN || of_start.iter().filter(mine).count() > 1;
-        if again && !unreadable && self.visible >= start { first } else { cursor }
+        if told && again && !unreadable && self.visible >= start { first } else { cursor }
     }
 
     fn bytes_before(&self, event: usize) -> u64 {

@@ -4,6 +4,8 @@
 //! members before the revision, and those after it. A message may also be made of JSON, which is then all that it has. Messages
 //! are written and read here with the engine's fields, and their envelopes without them.
 
+use std::cell::Cell;
+
 use bytes::Bytes;
 use revcast_engine::attributes::AttributeTexts;
 use revcast_engine::codec::protobuf::wire::{Reader, Wire, push_field};
@@ -174,16 +176,21 @@ pub(crate) fn repack(
     };
     let stored = message(*own.pick(&[None, Some(&b""[..]), Some(b"7"), Some(b"123456789012345")]));
     let served = message(Some(revision.as_bytes()));
-    let (mut raw, mut event) = (Vec::new(), Vec::new());
+    let mut raw = Vec::new();
     push_field(&mut raw, 1, &served);
-    push_field(&mut event, 1, if exists { b"MODIFIED" } else { b"ADDED" });
-    push_field(&mut event, 2, &raw);
+    let weight = |kind: &[u8]| {
+        let mut event = Vec::new();
+        push_field(&mut event, 1, kind);
+        push_field(&mut event, 2, &raw);
+        4 + event.len() as u64
+    };
 
     let head = format!("{{{types},{before}");
     let version = head.len()..head.len() + revision.len();
     let text = format!("{head}{revision}{after}}}").into_bytes();
-    let weight = 4 + event.len() as u64;
-    (stored.into(), State { text, version, weight, packed: true, ..state })
+    let weight_added = weight(b"ADDED");
+    let weight = Cell::new(if exists { weight(b"MODIFIED") } else { weight_added });
+    (stored.into(), State { text, version, weight, weight_added, packed: true, ..state })
 }
 
 /// In a world of protobuf, the same unreadable value, but in protobuf where it only began as such.
@@ -203,5 +210,5 @@ pub(crate) fn respoil(packs: bool, name: &Name, (value, state): (Bytes, State)) 
     let text = format!("{}{why}{}", &text[..at], &text[end..]).into_bytes();
     let line = "{\"type\":\"ERROR\",\"object\":".len() + text.len() + 2;
     let weight = (format!("{line:x}").len() + 4 + line + stored.len()) as u64;
-    (stored.into(), State { text, weight, ..state })
+    (stored.into(), State { text, weight: Cell::new(weight), weight_added: weight, ..state })
 }

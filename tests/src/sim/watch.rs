@@ -90,6 +90,8 @@ pub(crate) struct Watch {
     pub(crate) refused: Option<Vec<u8>>,
     /// The published events when it began to wait for a revision to come.
     pub(crate) parked_at: Option<usize>,
+    /// The window did not reach back to its start.
+    pub(crate) too_old: bool,
     /// It was told that something is unreadable.
     pub(crate) unreadable: bool,
     /// Its shard was abandoned: no event comes any more.
@@ -138,6 +140,7 @@ impl Watch {
         let refused = oracle.unreadable_in(&wish, oracle.visible, start);
         let refused = refused.filter(|_| began != Began::After || !oracle.is_expired(start));
         let refused = refused.map(|state| state.text.clone());
+        let too_old = oracle.is_expired(start);
         let refused = if wish.hides_values() { Some(NO_FORM.into()) } else { refused };
         let parked_at = (began == Began::After && start > oracle.visible).then_some(oracle.published);
         Self {
@@ -165,6 +168,7 @@ impl Watch {
             evicted: false,
             refused,
             parked_at,
+            too_old,
             unreadable: false,
             given_up: None,
             copy: None,
@@ -189,6 +193,7 @@ impl Watch {
             Began::After => {
                 coverage.starts_after += 1;
                 coverage.starts_expired += u64::from(oracle.is_expired(self.start));
+                coverage.history_starts += u64::from(oracle.is_within_history(self.start));
                 coverage.starts_again += u64::from(self.due_again(oracle));
                 coverage.starts_parked += u64::from(self.parked(oracle));
             }
@@ -501,11 +506,13 @@ impl Watch {
             return broken(Promise::End, difference(expected.as_bytes(), "ERROR", status));
         }
         let gone = if self.given_up.is_some() { oracle.visible } else { 0 };
-        if oldest > oracle.forgotten.max(gone) {
+        if oldest > oracle.ever_forgotten.max(gone) {
             return broken(Promise::End, format!("410 claims that {oldest} is forgotten"));
         }
         let place = self.place(oracle);
-        let too_old = self.began == Began::After && self.messages == 0 && oracle.is_expired(self.start);
+        let too_old = self.began == Began::After
+            && self.messages == 0
+            && (self.too_old || oracle.is_expired(self.start));
         let behind = self.left_behind(oracle) && oracle.events[place].revision <= oldest;
         // The message that it was in may have been the last of its state. Or there was none; or objects that it does not
         // want come after its last one, and the shard, which looks at a page of them in a turn, did not serve it again.

@@ -19,12 +19,14 @@ use revcast_engine::{Ended, Feed, Publisher, RingLimits, Shard, ShardConfig, Sta
 use super::Profile;
 use super::client::Client;
 use super::coverage::Coverage;
+use super::drawing::Drawing;
 use super::fault::{Checked, Fault, Promise, broken};
 use super::net::{Net, Port};
 use super::object::{KINDS, NAMESPACES, Name, draft, spoil};
 use super::oracle::Oracle;
 use super::packed::{repack, respoil, schema};
 use super::pager::Pager;
+use super::past::Past;
 use super::plan::{Action, Plan};
 use super::rng::Rng;
 use super::shown::{ROWS, WRAPPED, Wrapper};
@@ -57,6 +59,8 @@ pub(crate) struct World {
     pub(crate) ranges: Option<Rng>,
     /// In a world of protobuf: what decides which objects are in it.
     pub(crate) packing: Option<Rng>,
+    /// In a world of history: what happened before.
+    past: Option<Past>,
     pub(crate) publisher: Publisher,
     pub(crate) feed: Feed,
     pub(crate) shards: Vec<Driven>,
@@ -76,19 +80,27 @@ impl World {
             plan.kinds = KINDS.len();
             plan.encodings = true;
         }
-        let mut packing = (profile == Profile::Protobuf).then(|| rng.clone().fork().fork());
+        let is_past = profile == Profile::History;
+        let packs = profile == Profile::Protobuf || is_past && seed.is_multiple_of(3);
+        let mut packing = packs.then(|| rng.clone().fork().fork());
         let names = names(&mut rng, &plan);
         let limits = RingLimits { events: plan.slots, bytes: plan.bytes_max };
         let start = Revision::new(plan.start);
         let (mut publisher, feed) = Publisher::with_small_ring(
-            Arc::new(schema(profile == Profile::Protobuf)),
+            Arc::new(schema(packs)),
             Arc::new(Wrapper),
             limits,
             plan.shards,
             start,
         );
         let mut oracle = Oracle::new(names, plan.start, plan.slots, plan.bytes_max);
-        if plan.loaded > 0 {
+        let mut coverage = Coverage::default();
+        let past = is_past.then(|| {
+            let (rng, packing) = (&mut rng, packing.as_mut());
+            let drawing = Drawing { rng, plan: &plan, packing, coverage: &mut coverage };
+            Past::draw(drawing, &mut oracle, &mut publisher, plan.start)
+        });
+        if plan.loaded > 0 && !is_past {
             for at in 0..oracle.names.len() {
                 if rng.percent(plan.loaded) {
                     let revision = plan.start + rng.range_u64(1, 20);
@@ -142,7 +154,7 @@ impl World {
             watches: Vec::new(),
             slots: vec![Vec::new(); plan.shards],
             now: Tick::from_nanos(rng.range_u64(0, 1_000_000)),
-            coverage: Coverage::default(),
+            coverage,
             fault: None,
             told: Vec::new(),
             bytes: vec![0; plan.shards],
@@ -151,7 +163,7 @@ impl World {
             trace: tracing.then(VecDeque::new),
         };
         let (drained, pagers) = (Vec::new(), Vec::new());
-        Self { plan, rng, ranges, packing, publisher, feed, shards, clients, net, drained, pagers }
+        Self { plan, rng, ranges, packing, past, publisher, feed, shards, clients, net, drained, pagers }
     }
 
     /// The whole life of the world.
@@ -160,6 +172,9 @@ impl World {
             self.net.coverage.steps += 1;
             if self.plan.abandon_at == Some(step) {
                 self.abandon_some()?;
+            }
+            if let Some(past) = self.past.take_if(|past| past.at == step) {
+                self.prepend_past(past)?;
             }
             match self.plan.action(&mut self.rng) {
                 Action::Write => self.write()?,

@@ -2,12 +2,11 @@
 
 use revcast_engine::BatchError;
 use revcast_engine::change::{Batch, Change};
-use revcast_engine::resource::Codec;
 use revcast_engine::revision::{Position, Revision};
 
+use super::drawing::Drawing;
 use super::fault::{Checked, Fault, Promise, broken};
-use super::object::{KINDS, draft, spoil};
-use super::packed::{repack, respoil};
+use super::past::Past;
 use super::world::World;
 
 impl World {
@@ -26,61 +25,13 @@ impl World {
         let gap = if self.rng.percent(20) { self.rng.range_u64(2, 5) } else { 1 };
         let revision = self.net.oracle.taken + gap;
         let seconds = self.seconds();
-        let names = self.net.oracle.names.len();
-        let huge = self.plan.huge > 0 && self.rng.percent(self.plan.huge);
-        let deleted = if huge { *self.rng.pick(&[10, 90]) } else { 25 };
-        let size = if huge {
-            names
-        } else if self.rng.percent(50) {
-            1
-        } else {
-            self.rng.range(2, self.plan.revision_max)
+        let mut drawing = Drawing {
+            rng: &mut self.rng,
+            plan: &self.plan,
+            packing: self.packing.as_mut(),
+            coverage: &mut self.net.coverage,
         };
-        self.net.coverage.huge_batches += u64::from(huge);
-        let mut changes = Vec::new();
-        let mut states = Vec::new();
-        for nth in 0..size {
-            let at = if huge { nth } else { self.rng.below(names) };
-            if states.iter().any(|(name, _)| *name == at) {
-                continue;
-            }
-            let newest = self.net.oracle.newest(at);
-            let exists = newest.is_some();
-            let known = newest.is_some_and(|newest| newest.unreadable.is_none());
-            let name = &self.net.oracle.names[at];
-            let key = name.key.clone();
-            let delete = if exists { self.rng.percent(deleted) } else { self.rng.percent(3) };
-            if delete {
-                changes.push(Change { key, value: None });
-                states.push((at, None));
-                continue;
-            }
-            let opaque = KINDS[name.kind].codec == Codec::Opaque;
-            if !opaque && self.rng.percent(self.plan.unreadable) {
-                let before = newest.map(|newest| &**newest);
-                let spoiled = spoil(&mut self.rng, (at, name), revision, before);
-                let (value, state) = respoil(self.packing.is_some(), name, spoiled);
-                changes.push(Change { key, value: Some(value) });
-                states.push((at, Some(state)));
-                self.net.coverage.unreadable_values += 1;
-                continue;
-            }
-            let large = self.plan.large > 0 && self.rng.percent(self.plan.large);
-            self.net.coverage.large_objects += u64::from(large);
-            let pad = if large {
-                self.rng.range(66_000, 200_000)
-            } else if self.rng.percent(4) {
-                1_500
-            } else {
-                self.rng.below(80)
-            };
-            let drafted = draft(&mut self.rng, (at, name), revision, known, pad);
-            let (value, state) = repack(self.packing.as_mut(), name, drafted, known);
-            let changed = newest.is_some_and(|newest| newest.packed != state.packed);
-            self.net.coverage.protobuf_changed += u64::from(changed);
-            changes.push(Change { key, value: Some(value) });
-            states.push((at, Some(state)));
-        }
+        let (changes, states) = drawing.revision(&self.net.oracle, revision);
         if self.rng.percent(2) {
             return self.refused(changes).map(|()| true);
         }
@@ -104,8 +55,9 @@ impl World {
 
     /// Passes the model what shards need, which cannot be more than what they have not dispatched.
     fn note_needs(&mut self) -> Checked {
-        let needed = self.feed.needed_from().map_or(0, Position::get);
         let oracle = &mut self.net.oracle;
+        let needed = self.feed.needed_from().map_or(0, |needed| needed.since(Position::FIRST));
+        let needed = needed + oracle.history as u64;
         let undispatched = self.shards.iter().map(|driven| oracle.after(driven.shard.revision().get())).min();
         let undispatched = undispatched.unwrap_or(0);
         if needed > undispatched as u64 {
@@ -172,6 +124,37 @@ impl World {
         if self.net.oracle.published == self.net.oracle.events.len() { self.check_window() } else { Ok(()) }
     }
 
+    /// Puts the history into the window, if the state is still within it.
+    pub(crate) fn prepend_past(&mut self, past: Past) -> Checked {
+        let Past { mut history, revisions, .. } = past;
+        let told: usize = revisions.iter().map(|(_, changes)| changes.len()).sum();
+        for (revision, changes) in revisions {
+            if let Err(contradiction) = history.take(Revision::new(revision), changes) {
+                return broken(Promise::ExactlyOnce, format!("a sound history is refused: {contradiction}"));
+            }
+        }
+        let seconds = self.seconds();
+        let older = match history.finish(seconds, self.net.now) {
+            Ok(older) => older,
+            Err(contradiction) => {
+                return broken(Promise::ExactlyOnce, format!("a sound history is refused: {contradiction}"));
+            }
+        };
+        let added = self.publisher.prepend(older);
+        let expected = self.net.oracle.prepend(seconds);
+        if added != expected {
+            return broken(Promise::Window, format!("{added} older events were taken, not {expected}"));
+        }
+        let coverage = &mut self.net.coverage;
+        coverage.history_events += added as u64;
+        coverage.history_cut += u64::from(added > 0 && added < told);
+        coverage.history_late += u64::from(added == 0 && told > 0);
+        self.net.note(|net| {
+            format!("history: {added} of {told} older events, window from {}", net.oracle.oldest)
+        });
+        Ok(())
+    }
+
     /// Compares the real window with its model. Only when nothing is staged, because staged events are not counted yet.
     fn check_window(&self) -> Checked {
         let oracle = &self.net.oracle;
@@ -180,7 +163,7 @@ impl World {
             self.publisher.window_bytes(),
             self.feed.forgotten().get(),
             self.feed.revision().get(),
-            self.feed.head().get(),
+            self.feed.published() + oracle.history as u64,
         );
         let model = (
             oracle.window() as u64,

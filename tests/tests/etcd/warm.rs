@@ -21,6 +21,14 @@ fn serve(etcd: &Etcd, start: &str) -> Server {
     Server::start(&["--etcd-endpoints", &etcd.endpoint(), "--warm-start", start])
 }
 
+/// The ways of a start that has history. With `fast` it is there some time later.
+const WITH_HISTORY: [&str; 2] = ["full", "fast"];
+
+/// Waits until the window begins at this revision.
+fn await_history(server: &Server, from: u64) {
+    eventually("history", || server.metric("revcast_window_compacted_revision") == from);
+}
+
 fn put(control: &Control, name: &str, tier: &str) -> u64 {
     control.put(&format!("/registry/configmaps/a/{name}"), labelled(name, tier)).unwrap()
 }
@@ -38,7 +46,7 @@ fn expires(client: &Client, from: u64) {
 
 #[test]
 fn clients_of_before_a_restart_resume() {
-    for release in Release::ALL {
+    for (release, start) in Release::ALL.into_iter().flat_map(|it| WITH_HISTORY.map(|start| (it, start))) {
         let etcd = Etcd::start(release, Options::default());
         let control = etcd.control();
         put(&control, "goes", "web");
@@ -57,8 +65,9 @@ fn clients_of_before_a_restart_resume() {
         put(&control, "comes", "web");
         let newest = put(&control, "leaves", "dust");
 
-        let server = serve(&etcd, "full");
+        let server = serve(&etcd, start);
         let client = server.client();
+        await_history(&server, 1);
         let all = ["MODIFIED leaves", "DELETED goes", "ADDED comes", "MODIFIED comes", "MODIFIED leaves"];
         assert_eq!(watched(&client, "", seen, 5), all);
         let of_web = ["DELETED leaves", "DELETED goes", "ADDED comes"];
@@ -102,7 +111,7 @@ fn clients_of_before_a_restart_resume() {
 /// compacted revision (#19179).
 #[test]
 fn history_begins_at_the_compacted_revision() {
-    for release in Release::ALL {
+    for (release, start) in Release::ALL.into_iter().flat_map(|it| WITH_HISTORY.map(|start| (it, start))) {
         let etcd = Etcd::start(release, Options::default());
         let control = etcd.control();
         for name in ["a", "b", "c"] {
@@ -111,13 +120,13 @@ fn history_begins_at_the_compacted_revision() {
         let before = put(&control, "a", "db");
         let border = control.del("/registry/configmaps/a/b").unwrap().revision;
         control.compact(border).unwrap();
-        let server = serve(&etcd, "full");
+        let server = serve(&etcd, start);
         assert_eq!(server.metric("revcast_window_compacted_revision"), border, "nothing came after it");
         server.kill();
         control.del("/registry/configmaps/a/c").unwrap();
         put(&control, "d", "web");
-        let server = serve(&etcd, "full");
-        assert_eq!(server.metric("revcast_window_compacted_revision"), border);
+        let server = serve(&etcd, start);
+        await_history(&server, border);
         assert_eq!(watched(&server.client(), "", border, 2), ["DELETED c", "ADDED d"]);
         expires(&server.client(), before);
         let list = server.client().get(CONFIG_MAPS).json();
@@ -169,6 +178,67 @@ fn what_is_replayed_halfway_is_not_served() {
     assert_eq!(watched(&client, "", 2, WRITES - 1).len(), WRITES - 1);
 }
 
+/// The newest state is served while history is read; then clients of before resume. The window keeps its limit, and what happens
+/// meanwhile is in it.
+#[test]
+fn history_comes_while_the_newest_state_is_served() {
+    const WRITES: u64 = 6_000;
+    for release in Release::ALL {
+        let etcd = Etcd::start(release, Options::default());
+        let mut gateway = Gateway::new(&etcd.endpoint());
+        let write = |gateway: &mut Gateway, number: u64| {
+            let value = config_map("x", &number.to_string());
+            gateway.txn(&[Op::Put("/registry/configmaps/a/x", value.as_bytes())]).unwrap();
+        };
+        (0..WRITES).for_each(|number| write(&mut gateway, number));
+        let loaded = gateway.revision().unwrap();
+        let endpoint = etcd.endpoint();
+        let options = ["--etcd-endpoints", &endpoint, "--warm-start", "fast"];
+        let server = Server::start_unready(&options);
+        let client = server.client();
+        let first =
+            || Some(client.get(&format!("{CONFIG_MAPS}?resourceVersion=0"))).filter(|it| it.status == 200);
+        let began = Instant::now();
+        let list = loop {
+            assert!(began.elapsed() < Duration::from_secs(30), "it does not become ready");
+            if let Some(list) = first() {
+                break list.json();
+            }
+        };
+        assert_eq!(list["items"][0]["data"]["k"], (WRITES - 1).to_string());
+        assert_eq!(server.metric("revcast_window_compacted_revision"), loaded, "history was there too early");
+        let told = client.get("/readyz?verbose").text();
+        let mut watch = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={loaded}")).unwrap();
+        let mut newest = WRITES;
+        eventually("history", || {
+            write(&mut gateway, newest);
+            newest += 1;
+            server.metric("revcast_window_compacted_revision") == 1
+        });
+        assert!(!told.contains("failed"), "{told}");
+        let since = usize::try_from(newest - WRITES).unwrap();
+        assert_eq!(watch.events(since).len(), since);
+        let values = |from: u64, count: u64| -> Vec<u64> {
+            let count = usize::try_from(count).unwrap();
+            let mut watch = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={from}")).unwrap();
+            let events = watch.events(count);
+            events.iter().map(|it| it.1["data"]["k"].as_str().unwrap().parse().unwrap()).collect()
+        };
+        assert_eq!(values(1, newest), (0..newest).collect::<Vec<_>>());
+        assert_eq!(values(loaded - 5, 5 + since as u64), (WRITES - 5..newest).collect::<Vec<_>>());
+        let exact = format!("{CONFIG_MAPS}?resourceVersion=2500&resourceVersionMatch=Exact");
+        assert_eq!(client.get(&exact).json()["items"][0]["data"]["k"], "2498");
+        assert_eq!(server.metric("revcast_source_loads_total"), 1);
+        server.kill();
+
+        // There is no room for all of it.
+        let server = Server::start(&[&options[..], &["--ring-events", "2048"]].concat());
+        let newest = gateway.revision().unwrap();
+        await_history(&server, newest - 2048);
+        assert_eq!(server.metric("revcast_window_events"), 2048);
+    }
+}
+
 /// History that is compacted faster than it can be replayed is left out in the end.
 #[test]
 fn a_border_that_always_moves_stops_no_start() {
@@ -189,14 +259,14 @@ fn a_border_that_always_moves_stops_no_start() {
                     std::thread::sleep(Duration::from_millis(200));
                 }
             });
-            let starts = (0..5).map(|_| {
-                let server = serve(&etcd, "full");
+            let starts = WITH_HISTORY.into_iter().cycle().take(6).map(|start| {
+                let server = serve(&etcd, start);
                 eventually("a consistent list", || server.client().get(CONFIG_MAPS).status == 200);
                 server.kill();
             });
             let starts = starts.count();
             over.store(true, std::sync::atomic::Ordering::Relaxed);
-            assert_eq!(starts, 5);
+            assert_eq!(starts, 6);
         });
     }
 }
@@ -234,5 +304,13 @@ fn definitions_of_history_are_followed() {
         let mut old = client.watch(&format!("{GADGETS}?watch=1&resourceVersion={}", defined - 1)).unwrap();
         assert_eq!(old.rest().iter().map(short).collect::<Vec<_>>(), ["ERROR 410"]);
         assert_eq!(server.metric("revcast_source_loads_total"), 1);
+        server.kill();
+
+        // What came before the newest definition is left out.
+        let server = serve(&etcd, "fast");
+        await_history(&server, defined);
+        let client = server.client();
+        let mut watch = client.watch(&format!("{GADGETS}?watch=1&resourceVersion={defined}")).unwrap();
+        assert_eq!(short(&watch.next_event()), "MODIFIED two");
     }
 }

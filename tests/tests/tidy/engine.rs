@@ -48,7 +48,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
     ),
     ("transformation", &["codec", "encoding", "envelope", "escape", "framing", "message", "selector"]),
     ("storage", &["event", "feed", "index", "object", "ring"]),
-    ("action", &["publisher", "watcher"]),
+    ("action", &["history", "publisher", "watcher"]),
     ("scheduling", &["shard"]),
 ];
 

@@ -51,8 +51,8 @@ pub(super) struct RawEvent {
     pub(super) revision: Revision,
     /// How often the key was written since it was created; 0 if it was deleted.
     pub(super) version: i64,
-    /// The revision of the previous state, if etcd sent it.
-    pub(super) before: Option<Revision>,
+    /// The previous state and its revision, if etcd sent it.
+    pub(super) before: Option<(Revision, Bytes)>,
 }
 
 /// One message of a watch stream.

@@ -264,12 +264,16 @@ impl Follower {
         self.load(client, coverage).await
     }
 
-    /// The history to replay upon a load; `None`: none. Only the first state has one: after it, what clients know may be from
-    /// another history.
-    async fn span(&mut self, client: &Client, coverage: Coverage) -> Result<Option<Span>, SourceError> {
+    /// Whether the state that is loaded next has a history, which is wanted in this way. Only the first state has one: after it,
+    /// what clients know may be from another history.
+    fn wants_history(&self, way: WarmStart, coverage: Coverage) -> bool {
         let is_first = self.state.is_none() && self.context.epochs.number() == 0;
-        let is_wanted = self.context.options.warm_start == WarmStart::Full && coverage.shows_progress();
-        if !is_first || !is_wanted || self.failed >= oldest::ATTEMPTS_MAX {
+        is_first && self.context.options.warm_start == way && coverage.shows_progress()
+    }
+
+    /// The history to replay upon a load; `None`: none.
+    async fn span(&mut self, client: &Client, coverage: Coverage) -> Result<Option<Span>, SourceError> {
+        if !self.wants_history(WarmStart::Full, coverage) || self.failed >= oldest::ATTEMPTS_MAX {
             return Ok(None);
         }
         let newest = head(&self.context, VERIFY_WITHIN).await?.revision;
@@ -319,9 +323,13 @@ impl Follower {
         // The same on all nodes over this cluster, as long as its revisions never went back.
         let line = (loaded.cluster ^ self.breaks_of_line.wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1);
         let to = span.map_or(loaded.revision, |span| span.to);
+        let wants_history = self.wants_history(WarmStart::Fast, coverage);
         let mut state = Followed::new(&self.context, loaded, to, line, self.abandoned);
         if state.is_due() {
             state.serve(&self.context);
+        }
+        if wants_history {
+            state.backfill(&self.context, coverage);
         }
         self.state = Some(state);
         Ok(())
@@ -511,6 +519,7 @@ impl Follower {
                 }
                 _ = look.tick() => {
                     state.unload_dropped(&context, KEPT);
+                    state.take_backfill();
                     // Memory may have become scarce since.
                     if state.feeder.trim() {
                         state.show(&context);

@@ -3,6 +3,7 @@
 //! Owns the way of a revision into the engine: what it must be after, what is loaded before it, and when it is visible. `follow`
 //! decides which streams are read and what a failure means.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use revcast_engine::tick::Tick;
 use tokio::time::sleep;
 
 use super::assembler::{Break, Coverage, Proof};
+use super::backfill::Backfill;
 use super::compare::{self, Compared};
 use super::context::{ClusterState, EtcdContext};
 use super::load::{self, Loaded};
@@ -43,6 +45,8 @@ pub(super) struct Followed {
     pub(super) owed: Option<usize>,
     /// The revision after which one did not come, if the last watch failed there.
     pub(super) missing: Option<Revision>,
+    /// What came before it, while that is read.
+    backfill: Option<Backfill>,
     /// What is still to be done before it is served; `None`: it is served.
     unserved: Option<Unserved>,
 }
@@ -82,6 +86,7 @@ impl Followed {
             is_fresh: loaded.is_whole && to <= from,
             owed: None,
             missing: None,
+            backfill: None,
             unserved: Some(Unserved { to, from, since: Instant::now(), line, abandoned }),
         }
     }
@@ -124,6 +129,23 @@ impl Followed {
                 self.feeder.forgotten()
             ));
         }
+    }
+
+    /// Begins to read what came before it. Nothing was taken yet.
+    pub(super) fn backfill(&mut self, context: &Rc<EtcdContext>, coverage: Coverage) {
+        let history = self.feeder.history();
+        self.backfill = Some(Backfill::start(context, history, self.cluster, coverage));
+    }
+
+    /// Puts what came before it into the window, if that has been read.
+    pub(super) fn take_backfill(&mut self) {
+        let Some((older, took)) = self.backfill.as_mut().and_then(Backfill::take) else { return };
+        self.backfill = None;
+        let added = self.feeder.prepend(older);
+        log::info(&format!(
+            "added {added} older events from etcd's history to the window after {took:.1?}: watches resume after revision {}",
+            self.feeder.forgotten()
+        ));
     }
 
     /// Everything that is to be replayed was taken: serves it if it is etcd's state. A delete that etcd left out (#18089, #19179)
@@ -230,7 +252,7 @@ impl Followed {
                 };
                 let ours = self.feeder.get(&key).map(|object| object.revision());
                 let missed = match event.before {
-                    Some(before) => ours != Some(before),
+                    Some((before, _)) => ours != Some(before),
                     // A key that was just created did not exist before, so its delete was missed.
                     None => event.version == 1 && ours.is_some(),
                 };

@@ -40,6 +40,8 @@ pub enum WarmStart {
     /// The history that etcd still has, as far as there is room: clients of before the start resume. The server is ready later.
     #[default]
     Full,
+    /// The same, but the newest state is served at once: until the history is there, clients of before the start get 410.
+    Fast,
     /// Nothing: the newest state is served at once, and clients of before the start get 410.
     Off,
 }

@@ -62,7 +62,7 @@ fn response(message: etcd_client::WatchResponse) -> Result<Response, Break> {
             value,
             revision: revision(key_value.mod_revision),
             version: key_value.version,
-            before: event.prev_kv.map(|before| revision(before.mod_revision)),
+            before: event.prev_kv.map(|before| (revision(before.mod_revision), before.value.into())),
         });
     }
     Ok(Response {
