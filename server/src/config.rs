@@ -8,6 +8,7 @@ mod auth;
 mod delegated;
 mod etcd;
 mod file;
+mod http2;
 mod resource;
 pub(crate) mod row;
 pub(crate) mod table;

@@ -77,6 +77,7 @@ fn words(row: &Row) -> &'static [&'static str] {
         ("log-level", _) => &["error", "warn", "info", "debug"],
         ("log-format", _) => &["text", "json"],
         ("etcd-watch", _) => &["auto", "all", "prefix"],
+        ("http2-heartbeat", _) => &["stream", "ping"],
         ("warm-start", _) => &["full", "fast", "off"],
         _ => &[],
     }

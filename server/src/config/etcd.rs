@@ -24,7 +24,7 @@ pub(super) const SERVERS_OVERRIDES: Row = Row {
 pub(super) const WARM_START: Row = Row {
     name: "warm-start",
     value: "WHAT",
-    help: "replay etcd's history at a start: full, fast or off",
+    help: "history at a start: full, fast or off",
     standard: Standard::Text("full"),
     in_file: true,
     set: Set::One(|config, text| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::resource::{ResourceEntry, ResourceForm};
 use super::row::{Row, Set, Shown, Standard, TRUTH, path, show_path};
-use super::{auth, delegated, etcd, upstream};
+use super::{auth, delegated, etcd, http2, upstream};
 use crate::api::protobuf::Release;
 use crate::audit::AuditTarget;
 use crate::log::{LogFormat, LogLevel};
@@ -28,7 +28,7 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 78] = [
+pub(crate) static ROWS: [Row; 79] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -223,18 +223,8 @@ pub(crate) static ROWS: [Row; 78] = [
         }),
         show: |config| Shown::Number(config.server.max_connections_per_address.unwrap_or(0)),
     },
-    Row {
-        name: "http2-max-streams",
-        value: "N",
-        help: "streams of a connection of HTTP/2 at once",
-        standard: Standard::Text("100"),
-        in_file: true,
-        set: Set::One(|config, text| {
-            config.server().http2_max_streams = value::whole(text, 1..=1_000)?;
-            Ok(())
-        }),
-        show: |config| Shown::Number(config.server.http2_max_streams),
-    },
+    http2::MAX_STREAMS,
+    http2::HEARTBEAT,
     Row {
         name: "head-timeout",
         value: "TIME",

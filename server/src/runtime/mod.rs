@@ -61,7 +61,7 @@ use account::Account;
 use admission::Admission;
 pub use handover::{Bound, Handover, Inherits};
 use memory::Memory;
-pub use options::{Options, SendMode};
+pub use options::{Http2Heartbeat, Options, SendMode};
 use reserve::Reserve;
 pub use run_error::RunError;
 use shards::{ShardHandle, ShardHandles};

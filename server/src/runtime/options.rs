@@ -46,6 +46,8 @@ pub struct Options {
     pub max_connections_per_address: Option<usize>,
     /// The limit on streams of one connection of HTTP/2 at once: 1 to 1,000.
     pub http2_max_streams: usize,
+    /// Which heartbeats connections of HTTP/2 get.
+    pub http2_heartbeat: Http2Heartbeat,
     /// The time from the start of a connection, or the first byte of a head, to the head's end: 1 s to 1 h.
     pub head_timeout: Duration,
     /// The time between two requests of a connection: 1 s to 1 h.
@@ -77,6 +79,7 @@ impl Options {
             max_connections: None,
             max_connections_per_address: None,
             http2_max_streams: 0,
+            http2_heartbeat: Http2Heartbeat::Stream,
             head_timeout: Duration::ZERO,
             idle_timeout: Duration::ZERO,
             request_timeout: Duration::ZERO,
@@ -94,6 +97,11 @@ const HTTP2_STREAM_WINDOW: u32 = 256 << 10;
 const HTTP2_CONNECTION_WINDOW: u32 = 1 << 20;
 
 impl Options {
+    /// How long a connection of HTTP/2 with a watch is sent nothing before it gets a PING; `None`: it never does.
+    pub(super) fn ping_after(&self) -> Option<Duration> {
+        self.heartbeat_interval.filter(|_| self.http2_heartbeat == Http2Heartbeat::Ping)
+    }
+
     /// What connections of HTTP/2 may do.
     pub(super) fn http2_limits(&self) -> Limits {
         Limits {
@@ -103,6 +111,28 @@ impl Options {
             stream_window: HTTP2_STREAM_WINDOW,
             connection_window: HTTP2_CONNECTION_WINDOW,
         }
+    }
+}
+
+/// What an idle watch over HTTP/2 is sent, so that no proxy cuts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Http2Heartbeat {
+    /// A space on its stream, where its encoding has room for one: proxies that end idle streams count these bytes.
+    Stream,
+    /// One PING for all watches of the connection.
+    Ping,
+}
+
+impl Http2Heartbeat {
+    pub(crate) const ALL: [Self; 2] = [Self::Stream, Self::Ping];
+}
+
+impl fmt::Display for Http2Heartbeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stream => "stream",
+            Self::Ping => "ping",
+        })
     }
 }
 

@@ -1,10 +1,10 @@
 //! The Kubernetes API over HTTP/2: what clients do on one connection.
 
 use std::io::Read as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
-use revcast_tests::http2::{Connection, Frame, Outcome, code, setting};
+use revcast_tests::http2::{Connection, Frame, Outcome, Read, code, flag, kind as frame, setting};
 use revcast_tests::server::Server;
 use serde_json::json;
 
@@ -318,4 +318,38 @@ fn a_server_that_ends_says_goaway() {
     }
     connection.expect_goaway(&[code::NO_ERROR]);
     assert_eq!(ended.join().unwrap(), Some(0));
+}
+
+/// An idle connection of watches is kept alive as a whole, also of watches in protobuf, or each watch in JSON for itself.
+#[test]
+fn idle_watches_have_heartbeats_of_the_kind_that_is_wanted() {
+    let protobuf = [("accept", "application/vnd.kubernetes.protobuf;stream=watch")];
+    for (kind, wanted) in [("ping", frame::PING), ("stream", frame::DATA)] {
+        let server = Server::start(&["--heartbeat-interval", "1s", "--http2-heartbeat", kind]);
+        let mut connection = client_go(&server);
+        let in_json = watch(&mut connection, "");
+        let in_protobuf = connection.request("GET", &format!("{PATH}?watch=1"), &protobuf, true);
+        assert_eq!(connection.head(in_protobuf).status, 200);
+        let began = Instant::now();
+        let (mut beats, mut last) = (0, began);
+        while began.elapsed() < Duration::from_secs(5) {
+            match connection.read(Duration::from_millis(100)) {
+                Read::Frame(frame) => {
+                    let stream = if kind == "ping" { 0 } else { in_json };
+                    assert_eq!((frame.kind, frame.stream), (wanted, stream), "{kind}: {frame:?}");
+                    assert!(kind == "ping" || frame.payload == b" ", "{frame:?}");
+                    if kind == "ping" {
+                        connection.send(Frame::new(frame::PING, flag::ACK, 0, frame.payload));
+                    }
+                    (beats, last) = (beats + 1, Instant::now());
+                }
+                Read::Nothing => assert!(last.elapsed() < Duration::from_secs(3), "{kind}: no sign of life"),
+                Read::End => panic!("{kind}: the connection ended"),
+            }
+        }
+        assert!((2..=6).contains(&beats), "{kind}: {beats} heartbeats in 5 s");
+        let made = connection.exchange("POST", PATH, &JSON, &object("a", "1"));
+        assert_eq!(made.status, 201);
+        assert_eq!(told(&mut connection, in_json), "ADDED a");
+    }
 }

@@ -37,7 +37,7 @@ use crate::wire::coding::Coding;
 use crate::wire::http2::StreamKey;
 pub(super) use event::ConnEvent;
 use http2::Http2;
-pub(super) use http2::{Frames, NewRequest, Put};
+pub(super) use http2::{Frames, Http2Timing, NewRequest, Put};
 use linger::Linger;
 pub(super) use offer::Offer;
 pub(super) use request_stream::{Piece, RequestStream};

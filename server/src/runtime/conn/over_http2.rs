@@ -29,6 +29,7 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 /// `GET /` of `a`.
@@ -52,6 +53,14 @@ struct Case {
 impl Case {
     /// With so many watches. `window`: of each stream.
     fn open(window: u32, codings: Vec<Coding>) -> (Self, Vec<(Place, WatcherId)>) {
+        Self::open_with(window, codings, None)
+    }
+
+    fn open_with(
+        window: u32,
+        codings: Vec<Coding>,
+        ping_after: Option<Duration>,
+    ) -> (Self, Vec<(Place, WatcherId)>) {
         let mut stand = Stand::new();
         let (ours, mut client) = pair();
         client.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
@@ -66,7 +75,8 @@ impl Case {
         client.write_all(&bytes).expect("a socket");
         let now = stand.now();
         let known = Rc::new(Client::new(ListenerKind::Public, Permit::Operator, None));
-        stand.conns.open_http2(link(ours, None), known, LIMITS, Duration::from_secs(90), now);
+        let timing = Http2Timing { idle_timeout: Duration::from_secs(900), ping_after };
+        stand.conns.open_http2(link(ours, None), known, LIMITS, timing, now);
         let mut requests = Vec::new();
         stand.until(|_| true);
         while requests.len() < codings.len() {
@@ -206,6 +216,52 @@ fn a_stream_without_a_window_holds_up_no_other() {
     // Neither is sent a space that it has no room for.
     let (place, id) = watches[0];
     assert_eq!(case.stand.conns.offer(place, id, Offer::Heartbeat), Sent::Took(0));
+}
+
+/// A connection that is sent nothing gets one PING for all its watches, and they get no spaces; any bytes put it off.
+#[test]
+fn a_quiet_connection_is_pinged() {
+    let after = Duration::from_secs(25);
+    let (mut case, watches) = Case::open_with(1000, vec![Coding::Bare, Coding::Bare], Some(after));
+    let begin = case.stand.now();
+    let at = |seconds| begin.plus(Duration::from_secs(seconds));
+    let turn = |case: &mut Case, seconds| {
+        case.stand.turn(at(seconds));
+        case.stand.conns.flush();
+    };
+    // Seen as having sent their heads.
+    turn(&mut case, 1);
+    turn(&mut case, 20);
+    for (place, id) in &watches {
+        assert_eq!(case.stand.conns.offer(*place, *id, Offer::Heartbeat), Sent::Took(0));
+    }
+    assert_eq!(case.offer(watches[0], b"event"), Sent::Took(5));
+    case.stand.conns.flush();
+    turn(&mut case, 21);
+    assert_eq!(case.next(), (DATA, 0, 1, b"event".to_vec()), "neither a space nor a PING before it");
+    turn(&mut case, 22);
+    turn(&mut case, 45);
+    for seconds in [47, 48, 60, 73] {
+        turn(&mut case, seconds);
+    }
+    let pings = [case.next(), case.next()];
+    assert!(
+        pings.iter().all(|(kind, flags, stream, payload)| {
+            (*kind, *flags, *stream, payload.len()) == (PING, 0, 0, 8)
+        }),
+        "{pings:?}"
+    );
+    case.client.set_nonblocking(true).expect("a socket");
+    assert_eq!(case.client.read(&mut [0; 9]).expect_err("one each time").kind(), ErrorKind::WouldBlock);
+    // Without a watch there is nothing to keep alive.
+    for watch in watches {
+        case.end(watch, true);
+    }
+    turn(&mut case, 80);
+    let _ended = case.client.read(&mut [0; 99]);
+    turn(&mut case, 110);
+    turn(&mut case, 140);
+    assert_eq!(case.client.read(&mut [0; 9]).expect_err("no PING").kind(), ErrorKind::WouldBlock);
 }
 
 /// Streams that a full socket blocked are told of when it is not full; what was collected is sent first.

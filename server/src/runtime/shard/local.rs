@@ -21,7 +21,7 @@ use super::scheduling::Scheduling;
 use super::source_client::{SourceClient, something_else, too_many};
 use crate::frontend::{Host, Newest, WatchRequest, WriteError};
 use crate::runtime::client::Client;
-use crate::runtime::conn::Link;
+use crate::runtime::conn::{Http2Timing, Link};
 use crate::runtime::listener::{Listener, Listeners};
 use crate::runtime::shards::{ShardHandle, ShardMessage, WatchHandoff};
 use crate::runtime::shared::Shared;
@@ -208,8 +208,8 @@ impl Local {
     /// Takes over a connection whose client speaks HTTP/2, with what was read of it, from the preface on.
     pub(in crate::runtime) fn open_http2(&self, link: Link, client: Rc<Client>) {
         let options = &self.shared.options;
-        let (limits, idle) = (options.http2_limits(), options.idle_timeout);
-        self.core.borrow_mut().conns().open_http2(link, client, limits, idle, self.now());
+        let timing = Http2Timing { idle_timeout: options.idle_timeout, ping_after: options.ping_after() };
+        self.core.borrow_mut().conns().open_http2(link, client, options.http2_limits(), timing, self.now());
         self.notify.ring();
     }
 

@@ -17,6 +17,8 @@ const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const CONTROL_BYTES_MAX: usize = 32 << 10;
 /// A larger buffer is not kept.
 const KEPT_BYTES: usize = 1 << 10;
+/// What a PING says: nothing depends on it.
+const PING_TEXT: [u8; 8] = *b"revcast\n";
 
 /// How far the opening of a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,6 +249,11 @@ impl<S> Connection<S> {
             self.remote_window += more;
             frame::push_window_update(&mut self.control, 0, more);
         }
+    }
+
+    /// Asks the peer for a sign of life.
+    pub fn ping(&mut self) {
+        frame::push_ping(&mut self.control, 0, PING_TEXT);
     }
 
     /// Asks the peer to open no more streams. Those under way are taken until [`Connection::refuse_new`].

@@ -43,6 +43,9 @@ pub(super) struct Http2 {
     queued: usize,
     /// Since when it has no stream.
     idle_since: Tick,
+    /// Since when it was sent nothing, but for what `has_sent` says was sent after the last look.
+    quiet_since: Tick,
+    has_sent: bool,
     /// When the peer was told that the connection ends.
     announced: Option<Tick>,
 }
@@ -94,8 +97,17 @@ pub(super) struct Http2Table {
     /// Reused: frames of a task.
     frames: Vec<u8>,
     is_leaving: bool,
+    timing: Http2Timing,
+}
+
+/// When connections of HTTP/2 are tended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::runtime) struct Http2Timing {
     /// How long a connection may have no stream.
-    idle_timeout: Duration,
+    pub(in crate::runtime) idle_timeout: Duration,
+    /// How long one with a watch is sent nothing before it gets a PING, as the heartbeat of all its watches, at most a look
+    /// later. `None`: each watch has its own heartbeats.
+    pub(in crate::runtime) ping_after: Option<Duration>,
 }
 
 /// Takes the events of one connection.
@@ -185,9 +197,10 @@ impl Http2 {
         }
     }
 
-    /// The outbox was passed on.
+    /// Bytes of the outbox, or others, were passed on.
     pub(super) const fn was_passed_on(&mut self) {
         self.queued = 0;
+        self.has_sent = true;
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -202,15 +215,17 @@ impl Conns {
         link: Link,
         client: Rc<Client>,
         limits: Limits,
-        idle_timeout: Duration,
+        timing: Http2Timing,
         now: Tick,
     ) {
-        self.http2.idle_timeout = idle_timeout;
+        self.http2.timing = timing;
         let slot = self.open(link);
         let owner = self.owner(slot);
         let Some(conn) = self.at(owner) else { return };
         let wire = Connection::new(limits, now);
-        let http2 = Http2 { wire, client, queued: 0, idle_since: now, announced: None };
+        let (idle_since, quiet_since) = (now, now);
+        let http2 =
+            Http2 { wire, client, queued: 0, idle_since, quiet_since, has_sent: false, announced: None };
         conn.streams = Streams::Http2(Box::new(http2));
         self.http2.all.push(owner);
         // What came already is read like the rest.
@@ -361,10 +376,10 @@ impl Conns {
         }
         self.http2.next_look = now.plus(LOOK_EVERY);
         let mut all = std::mem::take(&mut self.http2.all);
-        let (is_leaving, idle_timeout) = (self.http2.is_leaving, self.http2.idle_timeout);
+        let (is_leaving, timing) = (self.http2.is_leaving, self.http2.timing);
         all.retain(|owner| {
             let Some(http2) = self.at(*owner).and_then(|conn| conn.http2()) else { return false };
-            http2.tend(now, is_leaving, idle_timeout);
+            http2.tend(now, is_leaving, timing);
             self.go_on(*owner, now, news);
             true
         });
@@ -386,7 +401,7 @@ impl Conns {
 }
 
 impl Http2 {
-    fn tend(&mut self, now: Tick, is_leaving: bool, idle_timeout: Duration) {
+    fn tend(&mut self, now: Tick, is_leaving: bool, timing: Http2Timing) {
         self.wire.tick(now);
         let late: Vec<StreamKey> = self
             .wire
@@ -399,8 +414,11 @@ impl Http2 {
         }
         if self.wire.open_streams() > 0 {
             self.idle_since = now;
-        } else if now.since(self.idle_since) >= idle_timeout {
+        } else if now.since(self.idle_since) >= timing.idle_timeout {
             self.wire.refuse_new();
+        }
+        if let Some(after) = timing.ping_after {
+            self.ping_if_quiet(now, after);
         }
         match self.announced {
             None if is_leaving => {
@@ -409,6 +427,16 @@ impl Http2 {
             }
             Some(at) if now.since(at) >= LAST_STREAMS => self.wire.refuse_new(),
             Some(_) | None => {}
+        }
+    }
+
+    /// Sends a PING, if there is a watch and nothing was sent for that long, or would have been by the next look.
+    fn ping_if_quiet(&mut self, now: Tick, after: Duration) {
+        if std::mem::take(&mut self.has_sent) {
+            self.quiet_since = now;
+        } else if now.since(self.quiet_since) + LOOK_EVERY >= after && self.watches().next().is_some() {
+            self.quiet_since = now;
+            self.wire.ping();
         }
     }
 }

@@ -28,7 +28,7 @@ impl Conns {
         what: Offer<'_>,
     ) -> Sent {
         let owner = self.owner(slot);
-        let Self { slots, outbox, polls, compressor, .. } = self;
+        let Self { slots, outbox, polls, compressor, http2: table, .. } = self;
         let Some(conn) = slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut()) else {
             return Sent::Gone;
         };
@@ -70,7 +70,7 @@ impl Conns {
             }
             Offer::Heartbeat => {
                 // Nobody waits to send a space.
-                if wire.room(key) >= space.len() {
+                if table.timing.ping_after.is_none() && wire.room(key) >= space.len() {
                     outbox.put_with(slot, again, |out| wire.push_data(key, space, false, out));
                 }
                 (0, true)
