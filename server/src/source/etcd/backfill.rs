@@ -67,7 +67,6 @@ impl Backfill {
                     "etcd's history is not added to the window ({stop}): watches from before the start must list again"
                 )),
             }
-            reader.context.progress().end_of(Step::Backfilling);
         });
         Self { found, since: Instant::now(), task }
     }
@@ -90,6 +89,12 @@ struct HistoryReader {
     /// What is kept begins after this revision, and by how many keys there are more since.
     from: Revision,
     more: i64,
+}
+
+impl Drop for HistoryReader {
+    fn drop(&mut self) {
+        self.context.progress().end_of(Step::Backfilling);
+    }
 }
 
 impl HistoryReader {
