@@ -111,6 +111,8 @@ pub type Wants = dyn Fn(&str, &[u8]) -> bool;
 pub struct Watcher<'a> {
     /// As in violations.
     pub name: String,
+    /// What all keys of its scope begin with.
+    pub keys: String,
     /// Its scope and its selector.
     pub wants: &'a Wants,
     /// One for each epoch that it saw.

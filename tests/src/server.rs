@@ -324,6 +324,14 @@ impl Server {
     /// # Panics
     /// When it is gone already.
     pub fn kill(mut self) {
+        self.kill_at_once();
+    }
+
+    /// The same for one that is replaced.
+    ///
+    /// # Panics
+    /// As [`Server::kill`].
+    pub fn kill_at_once(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it is ours");
     }

@@ -59,6 +59,28 @@ pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
+/// The next complete frame of a server, taken from what arrived.
+///
+/// # Panics
+/// When the frame is masked: a server's never is.
+pub fn take_frame(input: &mut Vec<u8>) -> Option<Frame> {
+    let (first, short) = (*input.first()?, *input.get(1)?);
+    assert!(short < 0x80, "a server's frames are not masked: {first:x} {short:x}");
+    let (head, len) = match short {
+        126 => (4, u64::from(u16::from_be_bytes(*input.get(2..)?.first_chunk()?))),
+        127 => (10, u64::from_be_bytes(*input.get(2..)?.first_chunk()?)),
+        short => (2, u64::from(short)),
+    };
+    let end = head + usize::try_from(len).ok()?;
+    if input.len() < end {
+        return None;
+    }
+    let rest = input.split_off(end);
+    let mut payload = std::mem::replace(input, rest);
+    payload.drain(..head);
+    Some((first, payload))
+}
+
 impl WebSocket {
     /// Sends a GET of `path` with these header lines and reads the head of the reply, whatever it is.
     ///

@@ -5,8 +5,10 @@
 //! measured is `revcast-perf`'s, whose watchers must not list again, and which writes through the server alone. Everything
 //! is drawn from one seed, except the timing of threads and the network.
 
+pub mod compactor;
 pub mod exchange;
 pub mod objects;
+mod pool;
 pub mod probe;
 mod protobuf;
 pub mod reader;
@@ -14,6 +16,7 @@ pub mod recorder;
 pub mod scope;
 mod watcher;
 pub mod watchers;
+pub mod wire;
 pub mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -56,6 +59,8 @@ pub struct Workload {
     /// Addresses of the servers, `127.0.0.1:PORT`.
     addresses: RwLock<Vec<String>>,
     media_type: MediaType,
+    /// Objects per namespace and kind, if not [`objects::NAMES`].
+    names: Option<usize>,
     /// Held by writers; taken away while the store is swapped.
     write_lock: RwLock<()>,
     /// How often the store lost its history. An index into the logs.
@@ -75,6 +80,16 @@ impl Workload {
     #[must_use]
     pub fn storing(self, media_type: MediaType) -> Self {
         Self { media_type, ..self }
+    }
+
+    /// The same with this many objects per namespace and kind.
+    #[must_use]
+    pub fn with_names(self, names: usize) -> Self {
+        Self { names: Some(names), ..self }
+    }
+
+    fn names(&self) -> usize {
+        self.names.unwrap_or(objects::NAMES)
     }
 
     /// The form of the objects.

@@ -134,7 +134,7 @@ async fn status(local: &Local, head: &RequestHead, admitted: &Operator) -> Reply
 }
 
 fn health(local: &Local) -> Reply {
-    if local.leaving() {
+    if local.shared.app.is_shutting_down() {
         text(503, &with_progress(local, "the server is closing"))
     } else if let Some(stalled) = local.shared.app.stalls().describe() {
         text(503, &format!("{stalled}: see the log\n"))

@@ -214,6 +214,13 @@ impl App {
             || self.life.load(Ordering::Acquire) >= Life::Lingering as u8
     }
 
+    /// Whether it ends and no other process serves in its place.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        !self.has_successor.load(Ordering::Acquire)
+            && self.life.load(Ordering::Acquire) >= Life::Lingering as u8
+    }
+
     /// Whether another process serves in its place: then it is [`Life::Lingering`] as long as that is so.
     pub fn succeed(&self, has_successor: bool) {
         self.has_successor.store(has_successor, Ordering::Release);

@@ -41,7 +41,8 @@ fn passes(app: &App, part: &str) -> bool {
     match part {
         STORAGE => app.life() >= Life::Serving,
         ETCD => app.is_fresh().unwrap_or(true),
-        SHUTDOWN => !app.is_leaving(),
+        // Of a process that was taken over, its address is served by the successor: a probe on a kept connection asks about that.
+        SHUTDOWN => !app.is_shutting_down(),
         SHARDS => app.stalls().describe().is_none(),
         _ => true,
     }

@@ -11,6 +11,8 @@ pub struct Log {
     since: u64,
     /// In the order of revisions.
     changes: Vec<Logged>,
+    /// Where each key changes.
+    of_keys: BTreeMap<String, Vec<usize>>,
     /// By key: its revision and value when the log begins.
     first: BTreeMap<String, State>,
 }
@@ -69,7 +71,11 @@ impl Log {
             }
             changes.push(Logged { revision, key, before, now });
         }
-        Ok(Self { since, changes, first })
+        let mut of_keys: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (at, change) in changes.iter().enumerate() {
+            of_keys.entry(change.key.clone()).or_default().push(at);
+        }
+        Ok(Self { since, changes, of_keys, first })
     }
 
     /// The same, each value in another form.
@@ -116,10 +122,13 @@ impl Log {
         state
     }
 
-    /// The events that a watcher must get, in the order of revisions.
-    pub(super) fn due(&self, wants: &Wants) -> Vec<Due<'_>> {
+    /// The events that a watcher of keys that begin with `keys` must get, in the order of revisions.
+    pub(super) fn due(&self, keys: &str, wants: &Wants) -> Vec<Due<'_>> {
+        let theirs = self.of_keys.range(keys.to_owned()..).take_while(|(key, _)| key.starts_with(keys));
+        let mut theirs: Vec<usize> = theirs.flat_map(|(_, at)| at).copied().collect();
+        theirs.sort_unstable();
         let mut due = Vec::new();
-        for Logged { revision, key, before, now } in &self.changes {
+        for Logged { revision, key, before, now } in theirs.into_iter().map(|at| &self.changes[at]) {
             let matching = |value: &&Vec<u8>| wants(key, value);
             let (before, now) = (before.as_ref().filter(matching), now.as_ref().filter(matching));
             let (kind, value) = match (before, now) {

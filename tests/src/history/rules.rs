@@ -10,7 +10,8 @@ pub(super) fn judge(logs: &[Log], watcher: &Watcher<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for segment in &watcher.segments {
         let log = logs.get(segment.epoch).unwrap_or_else(|| panic!("epoch {} has no log", segment.epoch));
-        let mut judge = Judge { watcher, epoch: segment.epoch, log, due: log.due(watcher.wants), found };
+        let mut judge =
+            Judge { watcher, epoch: segment.epoch, log, due: log.due(&watcher.keys, watcher.wants), found };
         judge.segment(segment);
         found = judge.found;
     }

@@ -79,7 +79,7 @@ fn good() -> Vec<Seen> {
 }
 
 fn judged(segments: Vec<Segment>, logs: &[Log]) -> Vec<Violation> {
-    check(logs, &[Watcher { name: "w".to_owned(), wants: &wants, segments }])
+    check(logs, &[Watcher { name: "w".to_owned(), keys: "/a/".to_owned(), wants: &wants, segments }])
 }
 
 fn breaches_of(seen: Vec<Seen>, reached: Option<u64>) -> Vec<(Rule, u64)> {

@@ -50,8 +50,9 @@ pub struct Connection {
     resize: Option<usize>,
     pub(super) acknowledged: usize,
     pub(super) pongs: Vec<Vec<u8>>,
-    pub(super) goaway: Option<(u32, u32)>,
-    over: bool,
+    goaways: Vec<(u32, u32)>,
+    /// How it ended: gracefully, or broken.
+    end: Option<Result<(), ErrorKind>>,
     /// Whether the server's SETTINGS are acknowledged. True at first.
     pub acknowledges: bool,
     /// Whether windows are opened again for what came. True at first.
@@ -102,8 +103,8 @@ impl Connection {
             resize: None,
             acknowledged: 0,
             pongs: Vec::new(),
-            goaway: None,
-            over: false,
+            goaways: Vec::new(),
+            end: None,
             acknowledges: true,
             replenishes: true,
         }
@@ -257,7 +258,6 @@ impl Connection {
     /// When it breaks a rule.
     pub fn read(&mut self, patience: Duration) -> Read {
         let deadline = Instant::now() + patience;
-        let mut buffer = vec![0; 1 << 16];
         loop {
             if let Some(frame) = Frame::take(&mut self.input) {
                 if let Err(why) = self.take(&frame) {
@@ -267,21 +267,42 @@ impl Connection {
             }
             assert!(!self.input.starts_with(b"HTTP/1"), "{}", String::from_utf8_lossy(&self.input));
             let left = deadline.saturating_duration_since(Instant::now());
-            if self.over || left.is_zero() {
-                return if self.over { Read::End } else { Read::Nothing };
+            if self.end.is_some() || left.is_zero() {
+                return if self.end.is_some() { Read::End } else { Read::Nothing };
             }
             let left = left.max(Duration::from_millis(1));
             self.stream.socket().set_read_timeout(Some(left)).expect("an open socket");
+            let mut buffer = vec![0; 1 << 16];
             match self.stream.read(&mut buffer) {
-                Ok(0) => self.over = true,
+                Ok(0) => self.end = Some(Ok(())),
                 Ok(count) => self.input.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     return Read::Nothing;
                 }
-                Err(_) => self.over = true,
+                Err(error) => self.end = Some(Err(error.kind())),
             }
         }
+    }
+
+    /// Reads everything that has arrived, on a socket that does not block.
+    ///
+    /// # Panics
+    /// As [`Connection::read`].
+    pub fn read_arrived(&mut self) {
+        while let Read::Frame(_) = self.read(Duration::from_millis(1)) {}
+    }
+
+    /// How the server ended the connection, as far as was read: gracefully, or broken.
+    #[must_use]
+    pub const fn end(&self) -> Option<Result<(), ErrorKind>> {
+        self.end
+    }
+
+    /// The last stream and the error code of each GOAWAY of the server.
+    #[must_use]
+    pub fn goaways(&self) -> &[(u32, u32)] {
+        &self.goaways
     }
 
     /// Takes a frame of the server into the account.
@@ -337,10 +358,10 @@ impl Connection {
             }
             kind::GOAWAY => {
                 let (last, code) = frame.number(0).zip(frame.number(4)).ok_or("its length")?;
-                if self.goaway.is_some_and(|(before, _)| last > before) {
+                if self.goaways.last().is_some_and(|(before, _)| last > *before) {
                     return Err("more streams than in the GOAWAY before".to_owned());
                 }
-                self.goaway = Some((last, code));
+                self.goaways.push((last, code));
                 Ok(())
             }
             _ => Ok(()),

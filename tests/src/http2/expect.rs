@@ -68,7 +68,7 @@ impl Connection {
     /// What came of the server so far.
     fn story(&self) -> String {
         let mut story = String::new();
-        if let Some((last, code)) = self.goaway {
+        if let Some((last, code)) = self.goaway() {
             let _ = write!(story, "; GOAWAY of code {code} after stream {last}");
         }
         for (stream, it) in self.exchanges.iter().rev().take(4) {
@@ -93,10 +93,10 @@ impl Connection {
         self.acknowledged
     }
 
-    /// The last stream and the error code of the server's GOAWAY.
+    /// The last stream and the error code of the server's last GOAWAY.
     #[must_use]
-    pub const fn goaway(&self) -> Option<(u32, u32)> {
-        self.goaway
+    pub fn goaway(&self) -> Option<(u32, u32)> {
+        self.goaways().last().copied()
     }
 
     /// The code with which the server reset a stream, as far as was read.
@@ -112,6 +112,13 @@ impl Connection {
     #[must_use]
     pub fn so_far(&self, stream: u32) -> &Response {
         &self.exchanges[&stream].response
+    }
+
+    /// What came of the body and was not taken yet. Of one with a length nothing, before it is complete.
+    pub fn take_body(&mut self, stream: u32) -> Vec<u8> {
+        let Some(exchange) = self.exchanges.get_mut(&stream) else { return Vec::new() };
+        let measured = exchange.response.field("content-length").is_some();
+        if measured && !exchange.ended { Vec::new() } else { std::mem::take(&mut exchange.response.body) }
     }
 
     /// Whether the answer is complete, as far as was read.
@@ -161,7 +168,7 @@ impl Connection {
         let deadline = Instant::now() + patience;
         loop {
             let exchange = self.exchanges.get(&stream);
-            if let Some(code) = self.goaway.map(|(_, code)| code).filter(|code| *code != code::NO_ERROR) {
+            if let Some(code) = self.goaway().map(|(_, code)| code).filter(|code| *code != code::NO_ERROR) {
                 return Outcome::GoneAway(code);
             }
             if let Some(exchange) = exchange.filter(|exchange| exchange.ended) {
@@ -218,7 +225,7 @@ impl Connection {
     /// # Panics
     /// When it does not.
     pub fn expect_goaway(&mut self, codes: &[u32]) -> u32 {
-        let (last, code) = self.wait("GOAWAY", |it| it.goaway);
+        let (last, code) = self.wait("GOAWAY", |it| it.goaway());
         assert!(codes.contains(&code), "GOAWAY with code {code}, not {codes:?}");
         self.expect_end();
         last
@@ -265,6 +272,6 @@ impl Connection {
             let reply = self.get("/readyz");
             assert_eq!(reply.status, 200, "{}", reply.text());
         }
-        assert_eq!(self.goaway, None, "GOAWAY on a connection that works");
+        assert_eq!(self.goaway(), None, "GOAWAY on a connection that works");
     }
 }

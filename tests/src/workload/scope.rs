@@ -114,11 +114,11 @@ impl Scope {
         Self { kind, namespace, name, tests, query, keys }
     }
 
-    /// A single object that the writer writes.
-    pub(crate) fn of_one(rng: &mut Rng) -> Self {
+    /// A single object that a writer with this many names writes.
+    pub(crate) fn of_one(names: usize, rng: &mut Rng) -> Self {
         let kind = if rng.percent(50) { Kind::ConfigMap } else { Kind::Pod };
         let namespace = NAMESPACES[rng.below(WRITTEN)];
-        let name = format!("n{:02}", rng.below(NAMES));
+        let name = format!("n{:02}", rng.below(names));
         let query = format!("&fieldSelector=metadata.name%3D{name}");
         let keys = format!("/registry/{}/{namespace}/{name}", kind.plural());
         Self { kind, namespace: Some(namespace), name: Some(name), tests: Vec::new(), query, keys }
@@ -138,6 +138,12 @@ impl Scope {
             Some(namespace) => format!("/api/v1/namespaces/{namespace}/{plural}?limit=0{}", self.query),
             None => format!("/api/v1/{plural}?limit=0{}", self.query),
         }
+    }
+
+    /// What all of its keys begin with.
+    #[must_use]
+    pub fn keys(&self) -> &str {
+        &self.keys
     }
 
     /// Whether an object is in it, by its key and its form.

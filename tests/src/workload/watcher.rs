@@ -4,14 +4,16 @@ use std::time::{Duration, Instant};
 
 use super::exchange::Exchange;
 use super::scope::Scope;
+use super::wire::Wire;
 use super::{MediaType, Workload, objects, protobuf};
 use crate::history::{End, Kind, Object, Seen, Segment};
 use crate::sim::rng::Rng;
 
 /// How long a server may take to begin a reply before another attempt.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Most time between two attempts.
+/// Most time between two attempts, and how often it doubles while one after another fails.
 const PAUSE_MS: u64 = 200;
+const DOUBLINGS_MAX: u32 = 2;
 
 /// What it waits for.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub(super) struct Watcher {
     pub(super) scope: Scope,
     /// What it asks for.
     pub(super) accepts: MediaType,
+    wire: Wire,
+    number: usize,
     rng: Rng,
     state: State,
     turn: usize,
@@ -39,6 +43,8 @@ pub(super) struct Watcher {
     has_watched: bool,
     /// The newest event or bookmark, or where it began.
     newest: u64,
+    /// Attempts that failed one after another, at most [`DOUBLINGS_MAX`].
+    failures: u32,
     /// When it first tried to resume, while it has no stream.
     resumes_since: Option<Instant>,
     /// Everything up to here was received.
@@ -89,19 +95,13 @@ impl Counts {
 }
 
 impl Watcher {
-    pub(super) fn new(
-        number: usize,
-        life_ms: u64,
-        stored: MediaType,
-        scope: fn(&mut Rng) -> Scope,
-        rng: &mut Rng,
-    ) -> Self {
-        let mut rng = rng.fork();
-        let scope = scope(&mut rng);
+    pub(super) fn new(number: usize, life_ms: u64, stored: MediaType, scope: Scope, rng: Rng) -> Self {
         Self {
             name: format!("{number} ({})", scope.path()),
             scope,
             accepts: if number.is_multiple_of(2) { MediaType::Json } else { stored },
+            wire: Wire::default(),
+            number,
             rng,
             state: State::Pausing(Instant::now()),
             turn: number,
@@ -109,11 +109,17 @@ impl Watcher {
             lists: true,
             has_watched: false,
             newest: 0,
+            failures: 0,
             resumes_since: None,
             whole: 0,
             segments: Vec::new(),
             counts: Counts::default(),
         }
+    }
+
+    /// The same over another wire.
+    pub(super) fn over(self, wire: &Wire) -> Self {
+        Self { wire: wire.clone(), ..self }
     }
 
     /// Whether a stream is open.
@@ -247,7 +253,7 @@ impl Watcher {
         if self.lists {
             // Before the request: the reply cannot be older.
             let epoch = workload.epoch();
-            match Exchange::get(&address, &path, one) {
+            match self.wire.get(self.number, &address, &path, one) {
                 Ok(exchange) => self.state = State::Listing { exchange, since: now, epoch },
                 Err(_) => self.refused(now),
             }
@@ -263,7 +269,7 @@ impl Watcher {
         if self.has_watched {
             self.resumes_since.get_or_insert_with(Instant::now);
         }
-        match Exchange::get(&address, &(path + &query), stream) {
+        match self.wire.watch(self.number, &address, &(path + &query), stream) {
             Ok(exchange) => self.state = State::Watching { exchange, since: now, from, deadline, cut },
             Err(_) => self.refused(now),
         }
@@ -272,7 +278,9 @@ impl Watcher {
     /// Tries again soon.
     fn refused(&mut self, now: Instant) {
         self.counts.refused += 1;
-        self.state = State::Pausing(now + Duration::from_millis(self.rng.range_u64(20, PAUSE_MS)));
+        let pause = Duration::from_millis(self.rng.range_u64(20, PAUSE_MS)) * 2_u32.pow(self.failures);
+        self.failures = DOUBLINGS_MAX.min(self.failures + 1);
+        self.state = State::Pausing(now + pause);
     }
 
     fn judge_refusal(&self, workload: &Workload, status: u16, what: &str) {
@@ -329,6 +337,7 @@ impl Watcher {
     }
 
     fn begun(&mut self, from: u64) {
+        self.failures = 0;
         if let Some(since) = self.resumes_since.take() {
             self.counts.slowest_gap = self.counts.slowest_gap.max(since.elapsed());
         }

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
+use super::exchange::Exchange;
 use super::scope::Scope;
 pub use super::watcher::Counts;
 use super::watcher::Watcher;
+use super::wire::Wire;
 use super::{MediaType, Workload};
 use crate::history::{self, Log, Segment};
 use crate::sim::rng::Rng;
@@ -18,8 +20,25 @@ use crate::sim::rng::Rng;
 const THREADS: usize = 2;
 /// Time between two checks of the clock.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
-/// The most frequent reads of replies: a burst is read at once.
+/// The most frequent reads of replies, and how much less often with each watcher: a burst is read at once, and thousands leave
+/// the machine to the server.
 const BREATH: Duration = Duration::from_millis(2);
+const BREATH_EACH: Duration = Duration::from_micros(2);
+/// How many are described, of those that have reached least.
+const DESCRIBED: usize = 3;
+
+/// Clients of one sort.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    /// How many.
+    pub count: usize,
+    /// Most time that a watch lasts before its client ends it.
+    pub life: Duration,
+    /// Whether each has the scope of a single object: thousands of them keep up. Otherwise their scopes are random.
+    pub is_narrow: bool,
+    /// How they reach the server.
+    pub wire: Wire,
+}
 
 /// What one of them received.
 #[derive(Debug)]
@@ -47,11 +66,12 @@ pub fn judge(told: Vec<Told>, log: Log, goal: u64) -> Counts {
     let (mut violations, mut counts) = (Vec::new(), Counts::default());
     for Told { name, scope, mut segments, counts: its, .. } in told {
         counts = counts.plus(its);
+        let keys = scope.keys().to_owned();
         if let Some(last) = segments.last_mut() {
             last.reached = Some(goal);
         }
         let wants = move |key: &str, form: &[u8]| scope.wants(key, form);
-        violations.extend(history::check(&logs, &[history::Watcher { name, wants: &wants, segments }]));
+        violations.extend(history::check(&logs, &[history::Watcher { name, keys, wants: &wants, segments }]));
     }
     history::none(&violations);
     counts
@@ -64,8 +84,8 @@ struct Now {
     /// Of each: its epoch, and the revision up to which it is complete.
     reached: Vec<Option<(usize, u64)>>,
     counts: Counts,
-    /// As text.
-    lines: Vec<String>,
+    /// Some of those that have reached least, as text.
+    last: Vec<(Option<(usize, u64)>, String)>,
 }
 
 /// Watchers that run.
@@ -81,33 +101,22 @@ impl Watchers {
     /// Starts this many, with random scopes. A watch lasts for `life` at most before its client ends it.
     #[must_use]
     pub fn start(workload: &Arc<Workload>, count: usize, life: Duration, seed: u64) -> Self {
-        Self::start_of(workload, count, life, seed, Scope::random)
+        Self::start_as(workload, &Clients { count, life, is_narrow: false, wire: Wire::default() }, seed)
     }
 
-    /// The same, each with the scope of a single object: thousands of them keep up.
+    /// Starts these.
     #[must_use]
-    pub fn start_narrow(workload: &Arc<Workload>, count: usize, life: Duration, seed: u64) -> Self {
-        Self::start_of(workload, count, life, seed, Scope::of_one)
-    }
-
-    fn start_of(
-        workload: &Arc<Workload>,
-        count: usize,
-        life: Duration,
-        seed: u64,
-        scope: fn(&mut Rng) -> Scope,
-    ) -> Self {
-        let life_ms = u64::try_from(life.as_millis()).unwrap_or(u64::MAX).max(300);
+    pub fn start_as(workload: &Arc<Workload>, clients: &Clients, seed: u64) -> Self {
+        let Clients { count, life, is_narrow, wire } = clients;
+        let (count, life_ms) = (*count, u64::try_from(life.as_millis()).unwrap_or(u64::MAX).max(300));
         let mut rng = Rng::new(seed);
         let mut shares: Vec<Vec<Watcher>> = (0..THREADS).map(|_| Vec::new()).collect();
         for number in 0..count {
-            shares[number % THREADS].push(Watcher::new(
-                number,
-                life_ms,
-                workload.media_type(),
-                scope,
-                &mut rng,
-            ));
+            let mut rng = rng.fork();
+            let scope =
+                if *is_narrow { Scope::of_one(workload.names(), &mut rng) } else { Scope::random(&mut rng) };
+            let watcher = Watcher::new(number, life_ms, workload.media_type(), scope, rng);
+            shares[number % THREADS].push(watcher.over(wire));
         }
         let calm = Arc::new(AtomicBool::new(false));
         let now = Arc::new(Mutex::new(vec![Now::default(); THREADS]));
@@ -130,22 +139,16 @@ impl Watchers {
             let has = |reached: &Option<(usize, u64)>| {
                 reached.is_some_and(|(of, at)| of == epoch && at >= revision)
             };
-            let missing: Vec<&String> = now
-                .reached
-                .iter()
-                .zip(&now.lines)
-                .filter(|(reached, _)| !has(reached))
-                .map(|(_, line)| line)
-                .collect();
+            let missing = now.reached.iter().filter(|reached| !has(reached)).count();
             // Some are always between two streams.
-            if now.reached.len() == self.count && missing.is_empty() && now.watching * 10 > self.count * 8 {
+            if now.reached.len() == self.count && missing == 0 && now.watching * 10 > self.count * 8 {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                let some: Vec<String> = missing.iter().take(3).map(|line| (*line).clone()).collect();
+                let some: Vec<&str> = now.last.iter().map(|(_, line)| line.as_str()).collect();
                 return Err(format!(
                     "{} of {} watchers have not reached {revision} of epoch {epoch} in {within:?}, {} have a stream: {}",
-                    missing.len(),
+                    missing,
                     self.count,
                     now.watching,
                     some.join("; ")
@@ -188,7 +191,9 @@ impl Watchers {
         shares.iter().fold(Now::default(), |mut all, share| {
             all.watching += share.watching;
             all.reached.extend(&share.reached);
-            all.lines.extend(share.lines.iter().cloned());
+            all.last.extend(share.last.iter().cloned());
+            all.last.sort();
+            all.last.truncate(DESCRIBED);
             all.counts = all.counts.plus(share.counts);
             all
         })
@@ -203,6 +208,7 @@ fn drive(
     index: usize,
 ) -> Vec<Watcher> {
     let mut shown = Instant::now();
+    let breath = BREATH.max(BREATH_EACH * u32::try_from(watchers.len()).unwrap_or(u32::MAX));
     while !workload.is_over() {
         let waiting: Vec<usize> =
             (0..watchers.len()).filter(|number| watchers[*number].exchange().is_some()).collect();
@@ -214,8 +220,13 @@ fn drive(
         // Interrupted: then nothing arrived.
         let _ = poll(&mut polled, Some(&TICK));
         let came = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let came: Vec<usize> =
-            waiting.iter().zip(&polled).filter(|(_, fd)| came(fd)).map(|(number, _)| *number).collect();
+        let has_news = |number: &usize| watchers[*number].exchange().is_some_and(Exchange::has_news);
+        let came: Vec<usize> = waiting
+            .iter()
+            .zip(&polled)
+            .filter(|(number, fd)| came(fd) || has_news(number))
+            .map(|(number, _)| *number)
+            .collect();
         let now = Instant::now();
         for number in came {
             watchers[number].handle_bytes(workload, now);
@@ -230,11 +241,22 @@ fn drive(
                 watching: watchers.iter().filter(|watcher| watcher.is_watching()).count(),
                 reached: watchers.iter().map(Watcher::reached).collect(),
                 counts: watchers.iter().fold(Counts::default(), |all, watcher| all.plus(watcher.counts)),
-                lines: watchers.iter().map(Watcher::describe).collect(),
+                last: last(&watchers),
             };
             shared.lock().unwrap_or_else(PoisonError::into_inner)[index] = share;
         }
-        std::thread::sleep(BREATH);
+        std::thread::sleep(breath);
     }
     watchers
+}
+
+/// Those that have reached least.
+fn last(watchers: &[Watcher]) -> Vec<(Option<(usize, u64)>, String)> {
+    let mut numbers: Vec<usize> = (0..watchers.len()).collect();
+    let reached = |number: &usize| watchers[*number].reached();
+    if numbers.len() > DESCRIBED {
+        numbers.select_nth_unstable_by_key(DESCRIBED, reached);
+        numbers.truncate(DESCRIBED);
+    }
+    numbers.iter().map(|number| (reached(number), watchers[*number].describe())).collect()
 }

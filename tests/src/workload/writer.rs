@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::objects::{Kind, NAMES, NAMESPACES, WRITTEN, key, object};
-use super::{MediaType, Workload};
+use super::Workload;
+use super::objects::{Kind, NAMESPACES, WRITTEN, key, object};
 use crate::etcd::{Gateway, Op};
 use crate::sim::rng::Rng;
 
@@ -106,7 +106,7 @@ impl Work {
                 ticked = now;
                 self.tick()
             } else {
-                self.write(workload.media_type())
+                self.write(workload)
             };
             match done {
                 Ok(revision) => {
@@ -124,13 +124,13 @@ impl Work {
         self.gateway.txn(&[Op::Put(TICKS, self.sequence.to_string().as_bytes())])
     }
 
-    fn write(&mut self, media_type: MediaType) -> Result<u64, String> {
+    fn write(&mut self, workload: &Workload) -> Result<u64, String> {
         let count = if self.rng.percent(20) { self.rng.range(2, 4) } else { 1 };
         let mut changes: Vec<(String, Option<Vec<u8>>)> = Vec::new();
         while changes.len() < count {
             let kind = if self.rng.percent(50) { Kind::ConfigMap } else { Kind::Pod };
             let namespace = NAMESPACES[self.rng.below(WRITTEN)];
-            let name = format!("n{:02}", self.rng.below(NAMES));
+            let name = format!("n{:02}", self.rng.below(workload.names()));
             let key = key(kind, namespace, &name);
             // A revision changes a key once.
             if changes.iter().any(|(other, _)| *other == key) {
@@ -139,7 +139,7 @@ impl Work {
             self.sequence += 1;
             let value = (!self.rng.percent(12)).then(|| {
                 let object = object(kind, namespace, &name, self.sequence, &mut self.rng);
-                media_type.stored(&object, &mut self.rng)
+                workload.media_type().stored(&object, &mut self.rng)
             });
             changes.push((key, value));
         }

@@ -508,7 +508,8 @@ fn judge(logs: &[Log], told: &[Told]) -> Vec<Violation> {
 fn breaches(logs: &[Log], told: &Told) -> Vec<Violation> {
     let scope = told.scope.clone();
     let wants = move |key: &str, form: &[u8]| scope.wants(key, form);
-    let watcher = Watcher { name: told.name.clone(), wants: &wants, segments: told.segments.clone() };
+    let keys = told.scope.keys().to_owned();
+    let watcher = Watcher { name: told.name.clone(), keys, wants: &wants, segments: told.segments.clone() };
     history::check(logs, &[watcher])
 }
 

@@ -11,7 +11,7 @@ use revcast_tests::server::{Server, command};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use super::loops::Loops;
+use super::loops::{Loops, Way};
 use super::raw::Raw;
 use super::{WITHIN, serve};
 
@@ -136,7 +136,7 @@ fn one_that_never_gets_ready_disturbs_nobody() {
 #[test]
 fn one_that_dies_with_the_listeners_gives_them_back() {
     let (etcd, server, mut watches) = watched(GRACE, 10);
-    let loops = Loops::start(&server.address, 1);
+    let loops = Loops::start(&Way::Http1(None), &server.address, 1);
     // Before it was ready.
     for _ in 0..3 {
         let raw = Raw::connect(&server.address);
@@ -213,7 +213,7 @@ fn one_whose_predecessor_dies_starts_without_it() {
 #[test]
 fn two_at_the_same_time_come_one_after_the_other() {
     let (etcd, mut server, mut watches) = watched(Duration::from_secs(2), 5);
-    let loops = Loops::start(&server.address, 1);
+    let loops = Loops::start(&Way::Http1(None), &server.address, 1);
     let start = || Started::successor(&etcd.endpoint(), &server.address, &server.admin);
     let mut both = [start(), start()];
     for new in &both {

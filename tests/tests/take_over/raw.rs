@@ -8,22 +8,41 @@ use std::time::Duration;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, connect, recvmsg, send, socket_with,
+    SocketFlags, SocketType, bind, connect, listen, recvmsg, send, socket_with,
 };
 use serde_json::{Value, json};
+
+fn socket() -> OwnedFd {
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
+}
+
+fn name(user: u32, address: &str) -> SocketAddrUnix {
+    let name = format!("revcast/take-over/{user}/{address}");
+    SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap()
+}
 
 /// A connection to a running server.
 pub(super) struct Raw(OwnedFd);
 
 impl Raw {
     pub(super) fn connect(address: &str) -> Self {
-        let socket =
-            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        let user = rustix::process::geteuid().as_raw();
-        let name = format!("revcast/take-over/{user}/{address}");
-        connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap()).unwrap();
+        Self::connect_to(rustix::process::geteuid().as_raw(), address)
+    }
+
+    /// To a server of this user.
+    pub(super) fn connect_to(user: u32, address: &str) -> Self {
+        let socket = socket();
+        connect(&socket, &name(user, address)).unwrap();
         set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_secs(15))).unwrap();
         Self(socket)
+    }
+
+    /// Waits where a server of this user does.
+    pub(super) fn listen_as(user: u32, address: &str) -> OwnedFd {
+        let socket = socket();
+        bind(&socket, &name(user, address)).unwrap();
+        listen(&socket, 1).unwrap();
+        socket
     }
 
     pub(super) fn send(&self, text: &str) {

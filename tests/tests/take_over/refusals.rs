@@ -1,11 +1,16 @@
 //! What cannot be taken over is named, before anything is disturbed; and where there is nothing, a server starts as always.
 
 use std::net::TcpListener;
-use std::process::Stdio;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use revcast_tests::etcd::{Etcd, Options, Release};
-use revcast_tests::server::{Scratch, Server, command, embedded_only};
+use revcast_tests::port::Port;
+use revcast_tests::server::{Scratch, Server, binary, command, embedded_only};
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
 
 use super::raw::Raw;
 use super::serve;
@@ -13,9 +18,16 @@ use super::serve;
 const GRACE: Duration = Duration::from_secs(1);
 const PATH: &str = "/api/v1/namespaces/a/configmaps";
 
+/// Another user than this one: `nobody`, where there is one.
+const OTHER_USER: u32 = 65_534;
+
 /// What a server says that would take over and does not start, after its exit code is checked.
 fn refused(options: &[&str]) -> String {
-    let output = command()
+    refused_by(command(), options)
+}
+
+fn refused_by(mut command: Command, options: &[&str]) -> String {
+    let output = command
         .args(["--take-over", "--log-level", "error"])
         .args(options)
         .stdin(Stdio::null())
@@ -99,6 +111,64 @@ fn where_nobody_is_it_starts_as_always() {
     assert!(line.contains(&format!("cannot listen on {address}")), "{line}");
     assert!(line.contains("no revcast of this user answered there that could be taken over"), "{line}");
     drop(held);
+}
+
+/// Does something as another user. `None`, and a word about it: this process may not.
+fn as_another_user<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("!!! SKIPPED: not root: what another user may do is not tested");
+        return None;
+    }
+    let user = Uid::from_raw(OTHER_USER);
+    let change = || {
+        // Of this thread alone.
+        set_thread_res_uid(user, user, user).unwrap();
+        act()
+    };
+    std::thread::scope(|scope| scope.spawn(change).join().ok())
+}
+
+#[test]
+fn another_user_does_not() {
+    let etcd = Etcd::start(Release::V3_5, Options::default());
+    let server = serve(&etcd, GRACE, &[]);
+    let mut watch = server.client().watch(&format!("{PATH}?watch=1")).unwrap();
+    let ours = rustix::process::geteuid().as_raw();
+    // By the name of this server, which it finds out.
+    let Some(raw) = as_another_user(|| Raw::connect_to(ours, &server.address)) else { return };
+    assert!(raw.hear().0.is_null(), "the connection is closed without an answer");
+    // As a server, which looks for one of its own user, and has no right to the address.
+    let scratch = Scratch::new("take-over-user");
+    let program = format!("{}/revcast", scratch.path());
+    std::fs::copy(binary(), &program).unwrap();
+    let everyone = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(scratch.path(), everyone).unwrap();
+    let mut command = Command::new(program);
+    command.env_clear().uid(OTHER_USER);
+    let endpoint = etcd.endpoint();
+    let line = refused_by(command, &[&at(&server)[..], &["--etcd-endpoints", &endpoint]].concat());
+    assert!(line.contains(&format!("cannot listen on {}", server.address)), "{line}");
+    assert!(line.contains("no revcast of this user answered there that could be taken over"), "{line}");
+    assert!(watch.is_quiet_for(Duration::from_millis(100)), "nothing is disturbed");
+    // And its own user still may.
+    let new = super::succeed(&etcd, &server, GRACE, &[]);
+    assert_eq!(new.client().get("/readyz").status, 200);
+}
+
+#[test]
+fn a_name_that_another_user_has_taken_is_not_trusted() {
+    let etcd = Etcd::start(Release::V3_5, Options::default());
+    let (endpoint, port) = (etcd.endpoint(), Port::free());
+    let address = format!("127.0.0.1:{}", port.number());
+    let ours = rustix::process::geteuid().as_raw();
+    let Some(_taken) = as_another_user(|| Raw::listen_as(ours, &address)) else { return };
+    let options = ["--listen", &address, "--etcd-endpoints", &endpoint];
+    let line = refused(&[&options[..], &["--admin-listen", "127.0.0.1:0"]].concat());
+    assert!(line.contains(&format!("the other process is of user {OTHER_USER}")), "{line}");
+    // Without it a server starts, and cannot be taken over.
+    let server = serve(&etcd, GRACE, &["--listen", &address]);
+    assert_eq!(server.client().get("/readyz").status, 200);
+    assert_eq!(server.terminate(), Some(0));
 }
 
 #[test]
