@@ -62,7 +62,8 @@ impl Wire {
     pub fn curl() -> Self {
         let command = |url: &str, accept: &str| {
             let mut curl = Command::new("curl");
-            curl.args(["-sNi", "-H", &format!("Accept: {accept}"), url]);
+            // Indented otherwise, for whoever reads it.
+            curl.args(["-sNi", "-H", &format!("Accept: {accept}"), &format!("{url}&pretty=false")]);
             curl
         };
         Self(Form::Program(command, true))
