@@ -141,7 +141,7 @@ impl Watchers {
             };
             let missing = now.reached.iter().filter(|reached| !has(reached)).count();
             // Some are always between two streams.
-            if now.reached.len() == self.count && missing == 0 && now.watching * 10 > self.count * 8 {
+            if now.reached.len() == self.count && missing == 0 && now.watching * 10 >= self.count * 8 {
                 return Ok(());
             }
             if Instant::now() > deadline {
