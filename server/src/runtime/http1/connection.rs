@@ -31,6 +31,8 @@ const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 const UNLIKE_METHODS: usize = 3;
 /// The kernel's send buffer of a connection with many streams: an event of 1 KiB for 100 of them is a tenth of it.
 const STREAMS_SEND_BUFFER: usize = 1 << 20;
+/// How long a client may take to resume a watch that ended because another process has taken over.
+const RESUME_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a connection from the reserve may take to send its request.
 const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -79,16 +81,17 @@ pub(in crate::runtime) async fn go_on(local: Rc<Local>, link: Link, guard: Reque
     if transport.settle().await.is_err() {
         return;
     }
-    if local.has_successor() {
-        // Its next request is the successor's, on a connection of its own. One that is under way must not be answered with a reset.
-        return transport.linger().await;
+    match (local.has_successor(), local.closing()) {
+        // A request that is under way must not be answered with a reset.
+        (true, true) => return transport.linger().await,
+        (false, true) => return transport.close().await,
+        (_, false) => {}
     }
-    if local.closing() {
-        return transport.close().await;
-    }
-    drop(guard);
+    // A client that resumes does so at once, and on this connection. Its reply says that the connection ends, and then it connects to
+    // the successor; without a reply it would report an error. The process does not end before that.
+    let guard = local.has_successor().then_some(guard);
     let client = Client::new(ListenerKind::Public, Permit::Client(permit), transport.peer_certificate());
-    Connection::new(local, transport, unread, client).serve().await;
+    Connection { resumed: guard, ..Connection::new(local, transport, unread, client) }.serve().await;
 }
 
 /// Sets the options of every connection that a task reads and writes.
@@ -111,13 +114,15 @@ struct Connection {
     exchange: Exchange<Http1>,
     /// When it was accepted, until it has sent a request.
     opened: Option<Instant>,
+    /// Of a watch that has ended, until the next request was served.
+    resumed: Option<RequestGuard>,
 }
 
 impl Connection {
     fn new(local: Rc<Local>, transport: Transport, buffer: Vec<u8>, client: Client) -> Self {
         let client = Rc::new(client);
         let carrier = Http1::new(transport, buffer, Rc::clone(&client));
-        Self { exchange: Exchange::new(local, client, carrier), opened: None }
+        Self { exchange: Exchange::new(local, client, carrier), opened: None, resumed: None }
     }
 
     async fn serve(mut self) {
@@ -130,7 +135,9 @@ impl Connection {
             // Decided once: a connection ends exactly when its reply says so.
             let exchange = &mut self.exchange;
             head.keep_alive &= !exchange.local.leaving() && !exchange.client.is_health_check();
-            if let Some(over) = exchange.serve(&head).await {
+            let over = exchange.serve(&head).await;
+            self.resumed = None;
+            if let Some(over) = over {
                 break over;
             }
             // Reads and writes do not wait while there is something to read and room for the reply: a peer that sends requests
@@ -139,8 +146,8 @@ impl Connection {
         };
         if let Some(transport) = self.exchange.carrier.transport.take() {
             match over {
-                Over::Linger => transport.linger().await,
-                Over::Quiet => transport.close().await,
+                Over::Quiet if self.resumed.is_none() => transport.close().await,
+                Over::Quiet | Over::Linger => transport.linger().await,
             }
         }
     }
@@ -225,7 +232,8 @@ impl Connection {
                 "the scanner refuses longer heads"
             );
             let patience = if carrier.buffer.is_empty() && deadline.is_none() {
-                exchange.local.shared.options.idle_timeout
+                let idle_timeout = exchange.local.shared.options.idle_timeout;
+                if self.resumed.is_some() { RESUME_TIMEOUT.min(idle_timeout) } else { idle_timeout }
             } else {
                 let deadline = *deadline.get_or_insert_with(|| Instant::now() + head_timeout);
                 deadline.saturating_duration_since(Instant::now())
