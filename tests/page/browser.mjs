@@ -96,6 +96,15 @@ class Page {
     }
   }
 
+  // What it holds after everything else was collected: bytes of its scripts, nodes of its documents, listeners.
+  async held() {
+    await this.send("HeapProfiler.collectGarbage");
+    await this.send("HeapProfiler.collectGarbage");
+    const { usedSize } = await this.send("Runtime.getHeapUsage");
+    const { nodes, jsEventListeners } = await this.send("Memory.getDOMCounters");
+    return { bytes: usedSize, nodes, listeners: jsEventListeners };
+  }
+
   async type(text) {
     await this.send("Input.insertText", { text });
   }

@@ -8,9 +8,17 @@ import { join } from "node:path";
 
 import { Browser } from "./browser.mjs";
 import { Clients } from "./clients.mjs";
+import { Stream } from "./stream.mjs";
 
 const [program, admin, api, axe, output] = process.argv.slice(2);
 const TOKEN = "operators";
+// Seconds of which the page keeps samples: before that it grows. Then documents, sent so many at once.
+const KEPT = 300;
+const TICKS = 1_000;
+const AT_ONCE = 50;
+// What may be more afterwards: less than a word for each document, and a row or two.
+const GROWN_BYTES = 64 << 10;
+const GROWN_NODES = 100;
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
 
 async function metrics() {
@@ -31,6 +39,30 @@ async function step(name, act) {
   const began = Date.now();
   await act();
   console.log(`ok   ${name} (${((Date.now() - began) / 1000).toFixed(1)} s)`);
+}
+
+// The page over a stream: what it holds after the documents that it keeps, and after many more, is the same.
+async function remains(stream) {
+  const streamed = await browser.page();
+  await streamed.open(`${stream.url}/`);
+  await streamed.until(`held.latest !== null`);
+  const show = async (count) => {
+    for (let sent = 0; sent < count; sent += AT_ONCE) {
+      const last = stream.send(AT_ONCE);
+      await streamed.until(`held.latest.uptimeSeconds >= ${last}`, 20);
+    }
+  };
+  await show(KEPT + 100);
+  const before = await streamed.held();
+  await show(TICKS);
+  const after = await streamed.held();
+  const kept = await streamed.run(`held.samples.kept.length`);
+  console.log(`     ${JSON.stringify(before)}, then ${JSON.stringify(after)}, ${kept} samples`);
+  assert.ok(kept > KEPT / 2 && kept < KEPT * 1.2, `${kept} samples: as many as it keeps`);
+  assert.ok(after.bytes - before.bytes < GROWN_BYTES, "bytes of its scripts");
+  assert.ok(after.nodes - before.nodes < GROWN_NODES, "nodes of its document");
+  assert.equal(after.listeners, before.listeners, "listeners");
+  assert.deepEqual(streamed.complaints, []);
 }
 
 const browser = new Browser(program);
@@ -89,6 +121,14 @@ try {
       await page.run(readFileSync(axe, "utf8") + ";0");
       const found = await page.run(`axe.run().then(({ violations }) => violations.filter(({ impact }) => impact === "serious" || impact === "critical").map(({ id, nodes }) => id + ": " + nodes.map(({ html }) => html).join(" ")))`);
       assert.deepEqual(found, []);
+    }
+  });
+  await step(`${TICKS} documents leave nothing behind`, async () => {
+    const stream = await Stream.start(admin, TOKEN);
+    try {
+      await remains(stream);
+    } finally {
+      stream.close();
     }
   });
   await clients.stop();
