@@ -21,7 +21,7 @@ use following::Followers;
 use reflecting::Reflectors;
 use revcast_tests::etcd::{Etcd, Gateway, Op, Options, Release};
 use revcast_tests::history;
-use revcast_tests::succession::{self, Change, WITHIN};
+use revcast_tests::succession::{self, Change, Place, WITHIN};
 use revcast_tests::workload::Workload;
 use revcast_tests::workload::compactor::Compactor;
 use revcast_tests::workload::objects::NAMES;
@@ -84,7 +84,8 @@ fn run(release: Release, plan: &Plan) {
         let (key, value) = told::first(number);
         gateway().txn(&[Op::Put(&key, value.as_bytes())]).unwrap();
     }
-    let mut server = succession::serve(&etcd, None, grace, &[]);
+    let place = Place::free();
+    let mut server = succession::serve(&etcd, None, grace, &place.options());
     // So many objects that each write concerns about ten of the narrow watchers: it changes 1.4 of them.
     let workload = Workload::new(vec![server.address.clone()]).with_names((count * 14 / 100 / 8).max(NAMES));
     let workload = Arc::new(workload);

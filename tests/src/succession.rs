@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::certs::Authority;
 use crate::etcd::Etcd;
+use crate::port::Port;
 use crate::server::{Scratch, Server};
 use crate::tls::Trust;
 
@@ -45,6 +46,30 @@ impl Certificate {
         let options =
             ["--tls-cert".to_owned(), path(&identity.cert), "--tls-key".to_owned(), path(&identity.key)];
         Self { trust: Trust::of(&authority.certificate()), options, _folder: folder }
+    }
+}
+
+/// Where a server is replaced: no client of it may be given its port while it is away.
+#[derive(Debug)]
+pub struct Place {
+    _ports: [Port; 2],
+    /// Its addresses, for clients and for operators.
+    addresses: [String; 2],
+}
+
+impl Place {
+    /// One that nobody has.
+    #[must_use]
+    pub fn free() -> Self {
+        let ports = [(); 2].map(|()| Port::free());
+        let addresses = [&ports[0], &ports[1]].map(|port| format!("127.0.0.1:{}", port.number()));
+        Self { _ports: ports, addresses }
+    }
+
+    /// The options of the first server there.
+    #[must_use]
+    pub fn options(&self) -> [&str; 4] {
+        ["--listen", &self.addresses[0], "--admin-listen", &self.addresses[1]]
     }
 }
 

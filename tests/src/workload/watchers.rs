@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::Timespec;
 
 use super::exchange::Exchange;
@@ -107,6 +108,7 @@ impl Watchers {
     /// Starts these.
     #[must_use]
     pub fn start_as(workload: &Arc<Workload>, clients: &Clients, seed: u64) -> Self {
+        raise_nofile();
         let Clients { count, life, is_narrow, wire } = clients;
         let (count, life_ms) = (*count, u64::try_from(life.as_millis()).unwrap_or(u64::MAX).max(300));
         let mut rng = Rng::new(seed);
@@ -198,6 +200,13 @@ impl Watchers {
             all
         })
     }
+}
+
+/// Each watcher has a socket: of these there may be as many as the system allows this process.
+fn raise_nofile() {
+    let limits = getrlimit(Resource::Nofile);
+    // What it does not allow is seen when one is missing.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
 }
 
 fn drive(

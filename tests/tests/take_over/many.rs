@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use revcast_tests::etcd::{Etcd, Gateway, Options, Release};
-use revcast_tests::succession::{self, Certificate, Change, WITHIN};
+use revcast_tests::succession::{self, Certificate, Change, Place, WITHIN};
 use revcast_tests::workload::Workload;
 use revcast_tests::workload::compactor::Compactor;
 use revcast_tests::workload::objects::NAMES;
@@ -77,7 +77,8 @@ pub(super) fn run(release: Release, plan: Plan) {
     let tls = tls.as_ref();
     let (wire, way) = plan.wires(tls);
     let mut etcd = Etcd::start(release, Options::default());
-    let mut server = succession::serve(&etcd, tls, grace, &[]);
+    let place = Place::free();
+    let mut server = succession::serve(&etcd, tls, grace, &place.options());
     let workload = Workload::new(vec![server.address.clone()]);
     let workload = Arc::new(if is_narrow { workload.with_names(plan.names()) } else { workload });
     let endpoint = etcd.endpoint();
