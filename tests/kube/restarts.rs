@@ -107,7 +107,9 @@ fn run(release: Release, plan: &Plan) {
     ];
     let await_all = |revision| {
         for (name, group) in &groups {
-            group.await_all(0, revision, WITHIN).unwrap_or_else(|late| panic!("{name}: {late}"));
+            group
+                .await_all(0, revision, succession::within(count))
+                .unwrap_or_else(|late| panic!("{name}: {late}"));
         }
     };
     await_all(1);

@@ -12,6 +12,12 @@ use crate::tls::Trust;
 /// Until a server has ended, beside its grace.
 pub const WITHIN: Duration = Duration::from_secs(30);
 
+/// Until this many clients have everything, on a busy machine.
+#[must_use]
+pub fn within(clients: usize) -> Duration {
+    WITHIN + Duration::from_millis(10) * u32::try_from(clients).unwrap_or(u32::MAX)
+}
+
 /// What happens to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {

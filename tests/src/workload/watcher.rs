@@ -9,7 +9,7 @@ use super::{MediaType, Workload, objects, protobuf};
 use crate::history::{End, Kind, Object, Seen, Segment};
 use crate::sim::rng::Rng;
 
-/// How long a server may take to begin a reply before another attempt.
+/// How long a server may take to begin a reply before another attempt; it doubles like the pause.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Most time between two attempts, and how often it doubles while one after another fails.
 const PAUSE_MS: u64 = 200;
@@ -153,6 +153,7 @@ impl Watcher {
 
     /// Handles timers. `calm`: it ends no watch by itself.
     pub(super) fn handle_time(&mut self, workload: &Workload, now: Instant, calm: bool) {
+        let patience = PATIENCE * 2_u32.pow(self.failures);
         match &self.state {
             State::Pausing(until) => {
                 if now >= *until {
@@ -160,12 +161,12 @@ impl Watcher {
                 }
             }
             State::Listing { since, .. } => {
-                if now > *since + PATIENCE {
+                if now > *since + patience {
                     self.refused(now);
                 }
             }
             State::Watching { exchange, since, cut, .. } => {
-                if exchange.status().is_none() && now > *since + PATIENCE {
+                if exchange.status().is_none() && now > *since + patience {
                     self.refused(now);
                 } else if exchange.status() == Some(200) && now > *cut && !calm {
                     self.ended(End::Cut, now);

@@ -87,8 +87,9 @@ pub(super) fn run(release: Release, plan: Plan) {
     let writer = Writer::start(&workload, gateway(), rate, SEED);
     let clients = Clients { count, life: Duration::from_secs(3600), is_narrow, wire: wire.clone() };
     let watchers = Watchers::start_as(&workload, &clients, SEED + 1);
+    let within = succession::within(count);
     watchers.calm();
-    watchers.await_all(0, 1, WITHIN).unwrap();
+    watchers.await_all(0, 1, within).unwrap();
     let (lists, written, began) = (watchers.counts().lists, writer.written(), Instant::now());
     let loops = Loops::start(&way, &server.address, loops);
     let compactor = plan.compacted.map(|ago| Compactor::start(&endpoint, ago));
@@ -106,7 +107,7 @@ pub(super) fn run(release: Release, plan: Plan) {
         };
         succession::change(change, &mut etcd, tls, &mut server, grace, shards);
         let ended = started.elapsed();
-        watchers.await_all(0, gateway().revision().unwrap(), WITHIN).unwrap();
+        watchers.await_all(0, gateway().revision().unwrap(), within).unwrap();
         let counts = watchers.counts();
         println!(
             "change {}: over after {ended:.2?}; relists {}, 410 {}, slowest client {:.1?}",
@@ -121,7 +122,7 @@ pub(super) fn run(release: Release, plan: Plan) {
     writer.rest();
     drop(compactor);
     let goal = gateway().revision().unwrap();
-    watchers.await_all(0, goal, WITHIN).unwrap();
+    watchers.await_all(0, goal, within).unwrap();
     workload.end();
     let told = watchers.finish();
     recorder.until(gateway().revision().unwrap(), WITHIN).unwrap();
