@@ -214,7 +214,7 @@ fn together(c: &mut Criterion) {
 /// What only the ring can do: return any entry again, and the position of a revision.
 fn replaying(c: &mut Criterion) {
     let mut group = c.benchmark_group("ring/replay");
-    let (mut writer, reader) = ring::ring::<Item>(SLOTS, Revision::ZERO);
+    let (mut writer, reader) = ring::ring::<Item>(SLOTS, Position::new(0), Revision::ZERO);
     for number in 0..ENTRIES {
         writer.stage(Arc::new(Item(number)), Position::new(u64::MAX));
         writer.publish(Revision::new(number + 1));
