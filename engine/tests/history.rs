@@ -1,4 +1,5 @@
 //! History that is put into the window later: what it must lead to, and what can be asked of it then.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
