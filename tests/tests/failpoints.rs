@@ -73,10 +73,12 @@ const fn place(failpoint: Failpoint) -> usize {
 
 /// The worlds in which a bug can do harm.
 fn profile(failpoint: Failpoint) -> Profile {
-    match failpoint {
-        Failpoint::LaterRangeMissed => Profile::Ranges,
-        Failpoint::OlderRevisionSplit => Profile::History,
-        _ => Profile::Usual,
+    if failpoint == Failpoint::LaterRangeMissed {
+        Profile::Ranges
+    } else if failpoint == Failpoint::OlderRevisionSplit {
+        Profile::History
+    } else {
+        Profile::Usual
     }
 }
 
