@@ -34,7 +34,8 @@ impl Followers {
             let (child, address, ends) = (Arc::default(), address.to_owned(), Arc::clone(&over));
             children.push(Arc::clone(&child));
             threads.push(std::thread::spawn(move || {
-                let home = Scratch::new(&format!("kubectl-restarts-{number}"));
+                // Several tests may run at once, each with a server of its own.
+                let home = Scratch::new(&format!("kubectl-{}-{number}", address.replace(':', "-")));
                 let mut all = Vec::new();
                 while !ends.load(Ordering::SeqCst) {
                     let name = format!("kubectl {number}, run {}", all.len());

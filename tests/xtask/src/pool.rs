@@ -19,10 +19,21 @@ use crate::place;
 const PROGRAMS_AT_ONCE: usize = 3;
 
 /// These begin first, since they take longest: nothing else is left to run beside a long one at the end.
-const LONG: [&str; 4] = ["etcd", "scenarios", "simulation", "kube_rs"];
+const LONG: [&str; 3] = ["etcd", "simulation", "kube_rs"];
 
-/// These compare times, or fill memory: each runs when nothing else does.
-const ALONE: [&str; 6] = ["greedy", "heavy", "keeping_up", "life", "memory", "sending"];
+/// These compare times, fill memory, or have so many clients that others would be late: each runs when nothing else does.
+const ALONE: [&str; 10] = [
+    "greedy",
+    "heavy",
+    "keeping_up",
+    "life",
+    "memory",
+    "restarts",
+    "scenarios",
+    "sending",
+    "take_over",
+    "time_to_ready",
+];
 
 /// A test program that cargo built.
 #[derive(Clone, Debug, PartialEq, Eq)]
