@@ -41,11 +41,11 @@ pub struct Feed {
     /// An upper bound of the unreadable keys in the state up to the ring's head: raised before the events that make
     /// one unreadable are visible, lowered after the snapshot in which one is readable again.
     pub(crate) unreadable: Arc<AtomicUsize>,
-    /// Bytes that the window may hold now; never more than the [`RingLimits`] say.
+    /// Bytes that the window may hold now; never more than the [`RingLimits`](crate::RingLimits) say.
     pub(crate) window_bytes_max: Arc<AtomicU64>,
     /// What the source skipped, oldest first: a few, used only where a watch or a list begins.
     pub(crate) gaps: Arc<ArcSwap<Vec<Gap>>>,
-    /// From which revision on the history of resources is known that were added later: see [`Publisher::add`].
+    /// From which revision on the history of resources is known that were added later: see [`Publisher::add`](crate::Publisher::add).
     pub(crate) added: Arc<ArcSwap<Vec<(ResourceId, Revision)>>>,
 }
 
@@ -65,7 +65,7 @@ impl Feed {
     }
 
     /// The objects in a range of keys as they were at `revision`. Costs a look at each event from there to the next kept
-    /// snapshot: at most one in [`limits::KEPT_SNAPSHOTS`] of the ring, and one batch.
+    /// snapshot: at most one in [`KEPT_SNAPSHOTS`](crate::limits::KEPT_SNAPSHOTS) of the ring, and one batch.
     ///
     /// # Errors
     /// [`Expired`] when the window does not reach back that far, or the source skipped the revision. A revision that is not
@@ -143,7 +143,7 @@ impl Feed {
     }
 
     /// Lets the window hold this many bytes from now on, to control the memory of the process: it applies from the next
-    /// [`Publisher::publish`] or [`Publisher::trim`]. The [`RingLimits`] remain the maximum. A watch
+    /// [`Publisher::publish`](crate::Publisher::publish) or [`Publisher::trim`](crate::Publisher::trim). The [`RingLimits`](crate::RingLimits) remain the maximum. A watch
     /// that still needs what is forgotten by that gets 410: the slowest first. What shards still need is not forgotten.
     pub fn limit_window(&self, bytes: u64) {
         self.window_bytes_max.store(bytes, Ordering::Relaxed);
