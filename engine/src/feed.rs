@@ -45,7 +45,8 @@ pub struct Feed {
     pub(crate) window_bytes_max: Arc<AtomicU64>,
     /// What the source skipped, oldest first: a few, used only where a watch or a list begins.
     pub(crate) gaps: Arc<ArcSwap<Vec<Gap>>>,
-    /// From which revision on the history of resources is known that were added later: see [`Publisher::add`](crate::Publisher::add).
+    /// From which revision on the history of resources is known that were added later: see
+    /// [`Publisher::add`](crate::Publisher::add).
     pub(crate) added: Arc<ArcSwap<Vec<(ResourceId, Revision)>>>,
 }
 
@@ -143,8 +144,9 @@ impl Feed {
     }
 
     /// Lets the window hold this many bytes from now on, to control the memory of the process: it applies from the next
-    /// [`Publisher::publish`](crate::Publisher::publish) or [`Publisher::trim`](crate::Publisher::trim). The [`RingLimits`](crate::RingLimits) remain the maximum. A watch
-    /// that still needs what is forgotten by that gets 410: the slowest first. What shards still need is not forgotten.
+    /// [`Publisher::publish`](crate::Publisher::publish) or [`Publisher::trim`](crate::Publisher::trim). The
+    /// [`RingLimits`](crate::RingLimits) remain the maximum. A watch that still needs what is forgotten by that gets 410: the
+    /// slowest first. What shards still need is not forgotten.
     pub fn limit_window(&self, bytes: u64) {
         self.window_bytes_max.store(bytes, Ordering::Relaxed);
     }

@@ -194,8 +194,8 @@ impl History {
         Arc::new(object)
     }
 
-    /// What was taken, which is all that happened up to the state; then it is empty. `as_of_seconds` is the wall time since the Unix epoch, for ages shown
-    /// in Tables; `arrived` is when the source had it, on the clock of the shards.
+    /// What was taken, which is all that happened up to the state; then it is empty. `as_of_seconds` is the wall time since the Unix
+    /// epoch, for ages shown in Tables; `arrived` is when the source had it, on the clock of the shards.
     ///
     /// # Errors
     /// It leads to another state.

@@ -21,6 +21,7 @@ use following::Followers;
 use reflecting::Reflectors;
 use revcast_tests::etcd::{Etcd, Gateway, Op, Options, Release};
 use revcast_tests::history;
+use revcast_tests::sizes::{as_count, sizes};
 use revcast_tests::succession::{self, Change, Place, WITHIN};
 use revcast_tests::workload::Workload;
 use revcast_tests::workload::compactor::Compactor;
@@ -50,17 +51,6 @@ struct Plan {
     compacted: Option<Duration>,
 }
 
-/// Numbers of a variable, or others.
-fn numbers<const COUNT: usize>(variable: &str, others: &str) -> [u64; COUNT] {
-    let text = std::env::var(variable).unwrap_or_else(|_| others.to_owned());
-    let numbers: Vec<u64> = text.split(',').map(|number| number.parse().unwrap()).collect();
-    numbers.try_into().unwrap_or_else(|_| panic!("{variable}: {COUNT} numbers, and not {text}"))
-}
-
-fn few(number: u64) -> usize {
-    usize::try_from(number).unwrap()
-}
-
 /// Whether a program is there; if not, that is said.
 fn is_there(program: &str, argument: &[&str]) -> bool {
     let found = Command::new(program).args(argument).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -73,7 +63,7 @@ fn is_there(program: &str, argument: &[&str]) -> bool {
 
 fn run(release: Release, plan: &Plan) {
     let Plan { change, watchers: count, rate, times, grace, compacted } = *plan;
-    let [reflectors, kubectls, curls] = numbers("REVCAST_CLIENTS", "6,2,3").map(few);
+    let [reflectors, kubectls, curls] = sizes("REVCAST_CLIENTS", [6, 2, 3]).map(as_count);
     let kubectls = if is_there("kubectl", &["version", "--client"]) { kubectls } else { 0 };
     let curls = if is_there("curl", &["--version"]) { curls } else { 0 };
     let mut etcd = Etcd::start(release, Options::default());
@@ -182,14 +172,14 @@ fn run(release: Release, plan: &Plan) {
 
 #[test]
 fn clients_of_others_go_on_at_the_successor() {
-    let [watchers, rate, times, grace] = numbers("REVCAST_TAKE_OVER", "60,50,2,2000");
+    let [watchers, rate, times, grace] = sizes("REVCAST_TAKE_OVER", [60, 50, 2, 2_000]);
     run(
         Release::V3_5,
         &Plan {
             change: Change::TakeOver,
-            watchers: few(watchers),
+            watchers: as_count(watchers),
             rate,
-            times: few(times),
+            times: as_count(times),
             grace: Duration::from_millis(grace),
             compacted: None,
         },
@@ -198,14 +188,14 @@ fn clients_of_others_go_on_at_the_successor() {
 
 #[test]
 fn clients_of_others_go_on_after_restarts() {
-    let [watchers, rate, times, ago] = numbers("REVCAST_RESTARTS", "60,50,2,6000");
+    let [watchers, rate, times, ago] = sizes("REVCAST_RESTARTS", [60, 50, 2, 6_000]);
     run(
         Release::V3_5,
         &Plan {
             change: Change::Restart,
-            watchers: few(watchers),
+            watchers: as_count(watchers),
             rate,
-            times: few(times),
+            times: as_count(times),
             grace: Duration::from_secs(3),
             compacted: Some(Duration::from_millis(ago)),
         },

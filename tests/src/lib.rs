@@ -13,6 +13,7 @@ pub mod secrets;
 pub mod server;
 mod shared_options;
 pub mod sim;
+pub mod sizes;
 pub mod succession;
 pub mod tls;
 pub mod tmux;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use revcast_tests::etcd::{Etcd, Gateway, Op, Options, Release};
 use revcast_tests::server::Server;
+use revcast_tests::sizes::{as_count, sizes};
 use serde_json::json;
 
 /// etcd takes no more in a transaction.
@@ -44,10 +45,11 @@ fn entry(number: usize, value: &str) -> (String, String) {
 
 #[test]
 fn a_start_has_the_state_and_the_history() {
-    let text = std::env::var("REVCAST_READY").unwrap_or_else(|_| "3000,3000,16".to_owned());
-    let numbers: Vec<usize> = text.split(',').map(|number| number.parse().unwrap()).collect();
-    let &[objects, events, changes] = numbers.as_slice() else { panic!("three numbers, and not {text}") };
-    assert!((1..=CHANGES_MAX).contains(&changes) && (1..=objects).contains(&events), "{text}");
+    let [objects, events, changes] = sizes("REVCAST_READY", [3_000, 3_000, 16]).map(as_count);
+    assert!(
+        (1..=CHANGES_MAX).contains(&changes) && (1..=objects).contains(&events),
+        "{objects}, {events}, {changes}"
+    );
     for release in Release::ALL {
         let etcd = Etcd::start(release, Options::default());
         let mut gateway = Gateway::new(&etcd.endpoint());

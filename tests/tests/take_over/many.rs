@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use revcast_tests::etcd::{Etcd, Gateway, Options, Release};
+use revcast_tests::sizes::{as_count, sizes};
 use revcast_tests::succession::{self, Certificate, Change, Place, WITHIN};
 use revcast_tests::workload::Workload;
 use revcast_tests::workload::compactor::Compactor;
@@ -172,10 +173,8 @@ fn clients_go_on_at_the_successor() {
 /// With other numbers: `REVCAST_TAKE_OVER=WATCHERS,WRITES_A_SECOND,TIMES,GRACE_MS`.
 #[test]
 fn many_clients_go_on_at_the_successor() {
-    let text = std::env::var("REVCAST_TAKE_OVER").unwrap_or_else(|_| "60,50,2,3000".to_owned());
-    let numbers: Vec<u64> = text.split(',').map(|number| number.parse().unwrap()).collect();
-    let &[watchers, rate, times, grace] = numbers.as_slice() else { panic!("four numbers, and not {text}") };
-    let [watchers, times] = [watchers, times].map(|number| usize::try_from(number).unwrap());
+    let [watchers, rate, times, grace] = sizes("REVCAST_TAKE_OVER", [60, 50, 2, 3_000]);
+    let [watchers, times] = [watchers, times].map(as_count);
     let grace = Duration::from_millis(grace);
     run(
         Release::V3_5,
@@ -197,10 +196,8 @@ fn many_clients_go_on_at_the_successor() {
 /// With other numbers: `REVCAST_RESTARTS=WATCHERS,WRITES_A_SECOND,TIMES,COMPACTED_MS`.
 #[test]
 fn clients_go_on_after_restarts() {
-    let text = std::env::var("REVCAST_RESTARTS").unwrap_or_else(|_| "60,50,2,6000".to_owned());
-    let numbers: Vec<u64> = text.split(',').map(|number| number.parse().unwrap()).collect();
-    let &[watchers, rate, times, ago] = numbers.as_slice() else { panic!("four numbers, and not {text}") };
-    let [watchers, times] = [watchers, times].map(|number| usize::try_from(number).unwrap());
+    let [watchers, rate, times, ago] = sizes("REVCAST_RESTARTS", [60, 50, 2, 6_000]);
+    let [watchers, times] = [watchers, times].map(as_count);
     let grace = Duration::from_secs(3);
     for release in Release::ALL {
         let plan = Plan {
