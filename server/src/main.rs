@@ -25,13 +25,13 @@ use revcast::source::epoch::{Epoch, Epochs};
 use revcast::source::etcd::{self, Elsewhere, EtcdOptions, Layout};
 use revcast::take_over::{self, ControlSocket, PredecessorLink};
 use revcast::tls::{Current, Reloader};
-use revcast::{doctor, log, runtime, top, upstream};
+use revcast::{allocator, doctor, log, runtime, top, upstream};
 use revcast_engine::RingLimits;
 use revcast_engine::revision::Revision;
 use signal_hook::consts::SIGXFSZ;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 /// The machine or container is not fit: a restart would not help (EX_CONFIG of sysexits.h).
 const EXIT_UNFIT: u8 = 78;
@@ -117,7 +117,7 @@ fn load(flags: &Flags) -> Result<Config, ConfigError> {
 /// Serves, for clients or for a demo with what it has to say.
 fn serve(config: &Config, demo: Option<(demo::Options, Vec<String>)>) -> Result<(), Failure> {
     // Before memory is allocated.
-    revcast::allocator::refuse_huge_pages();
+    allocator::refuse_huge_pages();
     log::start(config.log);
     let registry = registry(config)?;
     let report = doctor::probe(config);
@@ -141,7 +141,7 @@ fn serve(config: &Config, demo: Option<(demo::Options, Vec<String>)>) -> Result<
 
     let memory_max = config.server.max_memory.or_else(|| report.facts.memory_max.map(|max| max - max / 8));
     if memory_max.is_some() {
-        revcast::allocator::give_back_soon();
+        allocator::give_back_soon();
     }
     // The weight of messages; the states that they refer to weigh about as much again.
     let ring_bytes = memory_max.map_or(config.ring.bytes, |max| config.ring.bytes.min(max / 4));
