@@ -9,6 +9,7 @@ mod defined;
 mod history;
 mod keys;
 mod limits;
+mod packed;
 mod restored;
 mod stored;
 mod warm;

@@ -12,7 +12,6 @@ mod deletes;
 mod elsewhere;
 mod encodings;
 mod lists;
-mod packed;
 mod patches;
 mod recorded;
 mod stored;
