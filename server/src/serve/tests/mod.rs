@@ -169,8 +169,6 @@ impl Budget for Left {
 struct Got {
     code: u16,
     body: String,
-    /// The body as it was sent, unless it was compressed.
-    sent: Vec<u8>,
     reply: Reply,
 }
 
@@ -340,14 +338,13 @@ impl World {
         let zipped = matches!(&reply, Reply::FullBody(whole) if whole.content_encoding.is_some())
             || matches!(&reply, Reply::StreamingBody(pieces) if pieces.is_gzip());
         let body = if zipped { unzip(&body) } else { body };
-        let sent = body.clone();
         // Protobuf is read as the JSON that it stands for.
         let body = if body.starts_with(b"k8s\0") {
             protobuf::decode(Release::DEFAULT, &body).unwrap().json
         } else {
             body
         };
-        Got { code, body: String::from_utf8_lossy(&body).into_owned(), sent, reply }
+        Got { code, body: String::from_utf8_lossy(&body).into_owned(), reply }
     }
 
     fn get(&self, target: &str) -> Got {
