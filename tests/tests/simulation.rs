@@ -4,8 +4,8 @@
 //! `one_seed` replays, in the world that `REVCAST_SIM_PROFILE` names (`Usual`, `Ranges`, `Protobuf` or `History`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use revcast_tests::sim::{self, Coverage, Profile};
 
@@ -18,6 +18,9 @@ const PROTOBUF_SEEDS_DEFAULT: u64 = 3_000;
 
 /// The same of worlds of history.
 const HISTORY_SEEDS_DEFAULT: u64 = 3_000;
+
+/// One profile after the other: each keeps all cores busy, and the largest worlds take hundreds of MB.
+static TURN: Mutex<()> = Mutex::new(());
 
 const PROFILES: [Profile; 4] = [Profile::Usual, Profile::Ranges, Profile::Protobuf, Profile::History];
 
@@ -63,6 +66,7 @@ fn many_seeds_of_history() {
 }
 
 fn run_many(profile: Profile, default: u64) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let seeds = setting("REVCAST_SIM_SEEDS").unwrap_or(default);
     let base = setting("REVCAST_SIM_BASE").unwrap_or(1);
     let next = AtomicU64::new(0);

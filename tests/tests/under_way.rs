@@ -38,6 +38,17 @@ fn status(stream: &mut TcpStream) -> Option<u16> {
     std::str::from_utf8(&head[9..]).unwrap().parse().ok()
 }
 
+/// The status of the reply, which must come.
+fn awaited(stream: &mut TcpStream) -> u16 {
+    let since = Instant::now();
+    loop {
+        if let Some(status) = status(stream) {
+            return status;
+        }
+        assert!(since.elapsed() < 6 * PATIENCE, "no reply");
+    }
+}
+
 /// How many of these connections have got each status; the others wait.
 fn refused(streams: &mut [TcpStream]) -> usize {
     let statuses: Vec<u16> = streams.iter_mut().filter_map(status).collect();
@@ -163,11 +174,14 @@ fn replies_that_nobody_reads_stay_within_their_share() {
     };
     // The stored bytes themselves are shared: all are served.
     let before = server.resident_kb();
-    let mut shared: Vec<TcpStream> = (0..200).map(|_| ask("application/json")).collect();
-    std::thread::sleep(Duration::from_secs(1));
+    let served = |number: usize| {
+        let mut stream = ask("application/json");
+        assert_eq!(awaited(&mut stream), 200, "request {number}: each is served");
+        stream
+    };
+    let _shared: Vec<TcpStream> = (0..200).map(served).collect();
     let after = server.resident_kb();
     assert!(after < before + (64 << 10), "{before} KiB before, {after} with 200 that do not read");
-    assert!(shared.iter_mut().all(|stream| status(stream) == Some(200)), "each is served");
     // Each of these is made for its reader: most are refused.
     let mut own: Vec<TcpStream> = (0..200).map(|_| ask("application/yaml")).collect();
     let (mut told, since) = (0, Instant::now());

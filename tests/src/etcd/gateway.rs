@@ -38,6 +38,12 @@ impl Gateway {
         }
     }
 
+    /// The same, which waits so long for an answer; a second otherwise.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
     /// The same as another user.
     #[must_use]
     pub fn as_user(self, name: &str, password: &str) -> Self {
@@ -47,7 +53,7 @@ impl Gateway {
     /// One revision with all operations; returns it. After an error it is unknown whether it was written.
     ///
     /// # Errors
-    /// etcd's error, or that it does not answer within a second.
+    /// etcd's error, or that it does not answer in time.
     pub fn txn(&mut self, ops: &[Op<'_>]) -> Result<u64, String> {
         let request = |op: &Op<'_>| match op {
             Op::Put(key, value) => json!({"requestPut": {"key": base64(key), "value": base64(value)}}),

@@ -1,6 +1,6 @@
 //! What a server costs etcd, counted by etcd itself.
 
-use revcast_tests::etcd::{Etcd, Options, Release};
+use revcast_tests::etcd::{Etcd, Op, Options, Release};
 use serde_json::json;
 
 use super::{CONFIG_MAPS, config_map, pair};
@@ -59,9 +59,12 @@ fn lists_cost_etcd_their_question_only() {
     const OBJECTS: usize = 300;
     let pair = pair(Release::V3_5, Options::default(), &[]);
     let control = pair.etcd.control();
-    for number in 0..OBJECTS {
-        let name = format!("m-{number}");
-        control.put(&format!("/registry/configmaps/a/{name}"), config_map(&name, "1")).unwrap();
+    let names: Vec<String> = (0..OBJECTS).map(|number| format!("m-{number}")).collect();
+    for names in names.chunks(100) {
+        let put = |name: &String| (format!("/registry/configmaps/a/{name}"), config_map(name, "1"));
+        let puts: Vec<(String, String)> = names.iter().map(put).collect();
+        let ops: Vec<Op<'_>> = puts.iter().map(|(key, value)| Op::Put(key, value.as_bytes())).collect();
+        control.txn(&ops).unwrap();
     }
     let client = pair.server.client();
     assert_eq!(client.get(CONFIG_MAPS).json()["items"].as_array().unwrap().len(), OBJECTS);

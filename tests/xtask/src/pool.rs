@@ -22,17 +22,16 @@ const PROGRAMS_AT_ONCE: usize = 3;
 const LONG: [&str; 3] = ["etcd", "simulation", "kube_rs"];
 
 /// These compare times, fill memory, or have so many clients that others would be late: each runs when nothing else does.
-const ALONE: [&str; 10] = [
+const ALONE: [&str; 9] = [
     "greedy",
     "heavy",
     "keeping_up",
     "life",
     "memory",
-    "restarts",
+    "revcast-kube/restarts",
     "scenarios",
     "sending",
     "take_over",
-    "time_to_ready",
 ];
 
 /// A test program that cargo built.
@@ -93,7 +92,9 @@ impl Program {
         place::without_own_variables(&mut command);
         command.args(arguments).current_dir(&self.folder).stdin(Stdio::null());
         command.env("CARGO_MANIFEST_DIR", &self.folder).envs(environment.iter().cloned());
-        let is_of = |names: &[&str]| names.iter().any(|name| self.name.rsplit('/').next() == Some(name));
+        let is_of = |names: &[&str]| {
+            names.iter().any(|name| self.name == *name || self.name.rsplit('/').next() == Some(name))
+        };
         Run { step, name: self.name.clone(), is_alone: is_of(&ALONE), is_long: is_of(&LONG), command }
     }
 }
