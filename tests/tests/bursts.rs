@@ -79,7 +79,7 @@ fn each_request_of_a_burst_is_answered() {
         for round in 0..3 {
             // In the last round two requests each, of which the second came with the first.
             let count = if round == 2 { 2 } else { 1 };
-            let head = format!("GET {PATH}/a HTTP/1.1\r\nHost: b\r\n\r\n").repeat(count);
+            let head = format!("GET {PATH}/a HTTP/1.1\r\nHost: h\r\n\r\n").repeat(count);
             stand.stopped(|| {
                 all.iter_mut().for_each(|connection| connection.write_raw(head.as_bytes()).unwrap());
                 let mut number = 0;
