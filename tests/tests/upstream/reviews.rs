@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use revcast_tests::client::{Client, Response};
 use revcast_tests::server::Server;
 use revcast_tests::upstream::{Exchange, Next, Outcome, Upstream};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::CACHED;
@@ -338,4 +339,27 @@ fn who_acts_for_another_must_be_allowed_to() {
         assert_eq!(reply.status, 403, "{length}");
     }
     assert_eq!(get(&client, CACHED, "of-admin", &acting).status, 200);
+}
+
+/// Questions are limited, and each of these clients needs two: nobody is refused, and nothing is asked twice.
+#[test]
+fn hundreds_of_new_users_at_once_are_answered() {
+    const USERS: usize = 500;
+    let reviewer = Reviewer::start();
+    let server = reviewer.before(&[]);
+    let client = server.client();
+    let mut all: Vec<_> = (0..USERS).map(|_| client.connect().unwrap()).collect();
+    server.signal(Signal::STOP);
+    for (number, connection) in all.iter_mut().enumerate() {
+        let head = format!("GET {CACHED} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer of-u{number}\r\n\r\n");
+        connection.write_raw(head.as_bytes()).unwrap();
+    }
+    server.signal(Signal::CONT);
+    for connection in &mut all {
+        let reply = connection.read_response(true).unwrap();
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    }
+    for path in [TOKENS, ACCESSES] {
+        assert_eq!(reviewer.asked(path).len(), USERS, "{path}");
+    }
 }

@@ -22,7 +22,8 @@ const PROGRAMS_AT_ONCE: usize = 3;
 const LONG: [&str; 3] = ["etcd", "simulation", "kube_rs"];
 
 /// These compare times, fill memory, or have so many clients that others would be late: each runs when nothing else does.
-const ALONE: [&str; 9] = [
+const ALONE: [&str; 10] = [
+    "bursts",
     "greedy",
     "heavy",
     "keeping_up",

@@ -23,8 +23,8 @@ use crate::wire::coding::Coding;
 use crate::wire::gzip;
 use crate::wire::websocket::Reading;
 
-/// Clients that are read in one turn; the others wait for the next turn.
-const READS_AT_ONCE: usize = 64;
+/// Clients that are read in one turn, of some 5 µs each; the others wait for the next turn.
+const READS_AT_ONCE: usize = 16;
 /// Interval between two reads of one client: a client that sends without end is read no more often.
 const READ_EVERY: Duration = Duration::from_millis(50);
 /// Bytes of a client per read.
@@ -51,6 +51,8 @@ pub(in crate::runtime) struct Conns {
     pub(super) compressor: gzip::Compressor,
     pub(super) lingering: Lingering,
     pub(super) http2: Http2Table,
+    /// Connections to be read, in this order.
+    readable: VecDeque<Owner>,
     /// Connections whose next read is due at a time, soonest first.
     resting: VecDeque<(Tick, Owner)>,
     /// Connections whose send failed, and whose streams are not informed yet.
@@ -78,6 +80,7 @@ impl Conns {
             compressor: gzip::Compressor::default(),
             lingering: Lingering::default(),
             http2: Http2Table::default(),
+            readable: VecDeque::new(),
             resting: VecDeque::new(),
             broken: Vec::new(),
             gone: 0,
@@ -105,7 +108,7 @@ impl Conns {
         conn.streams = Streams::One(Stream { id, coding });
         // Bytes that came with the request may belong to the stream.
         if conn.is_read_by_stream() && conn.rare.as_ref().is_some_and(|rare| !rare.unread.is_empty()) {
-            self.resting.push_front((Tick::ZERO, owner));
+            self.readable.push_back(owner);
         } else {
             conn.poll_to_read(owner, &mut self.polls);
         }
@@ -170,7 +173,6 @@ impl Conns {
     /// Handles timers and what happened to connections since the last call, and returns it for each of their streams.
     pub(in crate::runtime) fn reap(&mut self, now: Tick) -> impl Iterator<Item = (WatcherId, ConnEvent)> {
         debug_assert!(self.outbox.is_empty(), "what a turn sends is handed on at its end");
-        let mut reads = 0;
         let mut news = std::mem::take(&mut self.news);
         while let Some(owner) = self.broken.pop() {
             self.lose(owner, &mut news);
@@ -192,24 +194,25 @@ impl Conns {
                 // A failed poll for writability is followed by another send, one for a hang-up by the next send.
                 Readiness::Gone if !good => {}
                 Readiness::Gone => self.lose(owner, &mut news),
-                Readiness::Readable if reads >= READS_AT_ONCE => {
-                    self.resting.push_front((Tick::ZERO, owner));
-                }
-                Readiness::Readable => {
-                    reads += 1;
-                    self.read(owner, now, &mut news);
-                }
+                Readiness::Readable => self.readable.push_back(owner),
                 Readiness::Writable => self.flush_unsent(owner, now, &mut news),
             }
         }
         self.completions = completions;
         while let Some(&(due, owner)) = self.resting.front()
             && due <= now
-            && reads < READS_AT_ONCE
         {
-            reads += 1;
             self.resting.pop_front();
-            self.read(owner, now, &mut news);
+            self.readable.push_back(owner);
+        }
+        for _ in 0..READS_AT_ONCE {
+            let Some(owner) = self.readable.pop_front() else { break };
+            // Its streams may have ended since.
+            if self.at(owner).is_some_and(|conn| conn.is_lingering()) {
+                self.linger_on(owner, Readiness::Readable, now);
+            } else {
+                self.read(owner, now, &mut news);
+            }
         }
         self.tend_http2(now, &mut news);
         self.tend_lingering(now);
@@ -231,7 +234,7 @@ impl Conns {
     pub(in crate::runtime) fn has_events(&mut self) -> bool {
         !self.broken.is_empty()
             || self.has_early_news()
-            || self.due() == Some(Tick::ZERO)
+            || !self.readable.is_empty()
             || self.polls.has_completions()
     }
 
@@ -296,9 +299,9 @@ impl Conns {
         }
     }
 
-    /// The connection is read at this time, before those that are due later.
-    pub(super) fn rest_until(&mut self, due: Tick, owner: Owner) {
-        self.resting.push_front((due, owner));
+    /// The connection is read as soon as possible.
+    pub(super) fn read_soon(&mut self, owner: Owner) {
+        self.readable.push_back(owner);
     }
 
     /// Buffers for a read.

@@ -3,9 +3,10 @@
 //! Owns the order: authentication and authorization, the body, the answer of a frontend or of the upstream, the counts and the lines in
 //! the audit log. How bytes are read and written is the [`Carrier`]'s: `http1` and `http2` implement it.
 //!
-//! `respond` is the output, `forward` and `tunnel` what the upstream answers, `watch` the request that becomes a watch, `request_scope`
-//! one request from its head to its end.
+//! `arrival` is a request before its head was read, `respond` the output, `forward` and `tunnel` what the upstream answers, `watch` the
+//! request that becomes a watch, `request_scope` one request from its head to its end.
 
+mod arrival;
 pub(super) mod carrier;
 mod forward;
 mod reply_deadline;
@@ -20,6 +21,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
+pub(super) use arrival::{Arrival, Arriving};
 pub(super) use carrier::{Carrier, Unread};
 use request_scope::RequestScope;
 
@@ -28,7 +30,6 @@ use super::admin::Operators;
 use super::client::Client;
 use super::listener::ListenerKind;
 use super::shard::local::Local;
-use super::shared::RequestGuard;
 use crate::auth::PeerCertificate;
 use crate::frontend::{Budget, Frontend, FullBody, Reply, Wire};
 use crate::http::body::{BODY_BYTES_MAX, DRAINED_BODY_BYTES_MAX};
@@ -55,6 +56,8 @@ pub(super) struct Exchange<C> {
     pub(super) local: Rc<Local>,
     pub(super) client: Rc<Client>,
     pub(super) carrier: C,
+    /// The next request, if something of it came and it may begin.
+    pub(super) arrival: Option<Arrival>,
     /// The current request.
     scope: Option<RequestScope>,
     /// The charge of the current request.
@@ -70,34 +73,38 @@ impl Budget for RefCell<Charge> {
 impl<C: Carrier> Exchange<C> {
     pub(super) fn new(local: Rc<Local>, client: Rc<Client>, carrier: C) -> Self {
         let charge = RefCell::new(local.shared.account.open());
-        Self { local, client, carrier, scope: None, charge }
+        Self { local, client, carrier, arrival: None, scope: None, charge }
     }
 
-    /// Serves one request. `None`: the connection continues.
+    /// Something of the next request came. Ready when it may begin.
+    pub(super) async fn arrive(&mut self) {
+        let Self { local, client, arrival, .. } = self;
+        Arriving { local, client, arrival }.arrive().await;
+    }
+
+    /// Serves one request, which has arrived. `None`: the connection continues.
     pub(super) async fn serve(&mut self, head: &RequestHead) -> Option<Over> {
-        let guard = RequestGuard::new(&self.local.shared, self.local.number);
+        let arrival = self.arrival.take().unwrap_or_else(|| Arrival::now(&self.local));
         let asked = RequestTarget::of(head);
         let (shared, kind) = (&self.local.shared, self.client.kind);
-        let scope =
-            RequestScope::begin(shared, self.local.number, head, &asked, kind, || self.carrier.peer());
+        let peer = || self.carrier.peer();
+        let scope = RequestScope::begin(shared, self.local.number, arrival.at, head, &asked, kind, peer);
         self.scope = Some(scope);
         let local = Rc::clone(&self.local);
-        if kind == ListenerKind::Public {
-            local.pass().await;
-        }
         let next = match kind {
             ListenerKind::Public => self.exchange(&local.shared.app, head, asked).await,
             ListenerKind::Admin => self.exchange(&Operators(&local), head, asked).await,
         };
         self.charge.get_mut().clear();
         self.scope = None;
-        drop(guard);
+        drop(arrival);
         next
     }
 
     /// Answers a head that cannot be read.
     pub(super) async fn refuse_head(&mut self, error: HeadError) {
-        self.scope = Some(RequestScope::unread(&self.local.shared, self.local.number));
+        let arrival = self.arrival.take().unwrap_or_else(|| Arrival::now(&self.local));
+        self.scope = Some(RequestScope::unread(&self.local.shared, self.local.number, arrival.at));
         self.send_status(&error.status(), None).await;
         self.scope = None;
     }

@@ -5,8 +5,8 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
+use revcast_engine::tick::Tick;
 use uuid::Uuid;
 
 use crate::audit::{Audit, Entry, Stage};
@@ -24,7 +24,7 @@ pub(super) struct RequestScope {
     shard: usize,
     id: Uuid,
     verb: Verb,
-    began: Instant,
+    began: Tick,
     /// 0: no reply yet.
     code: u16,
     /// `None`: it is not logged.
@@ -33,10 +33,11 @@ pub(super) struct RequestScope {
 }
 
 impl RequestScope {
-    /// Begins with a complete head. `source` is called for the peer's address if the request is logged.
+    /// Begins with a complete head, which came at `began`. `source` is called for the peer's address if the request is logged.
     pub(super) fn begin(
         shared: &Arc<Shared>,
         shard: usize,
+        began: Tick,
         head: &RequestHead,
         asked: &RequestTarget,
         kind: ListenerKind,
@@ -48,21 +49,12 @@ impl RequestScope {
         let looks = kind == ListenerKind::Admin && matches!(head.method, Method::Get | Method::Head);
         let audit = shared.audit.as_ref().filter(|_| !about.probe && !looks);
         let entry = audit.map(|_| Box::new(Entry::new(id, about, head, source())));
-        Self {
-            shared: Arc::clone(shared),
-            shard,
-            id,
-            verb,
-            began: Instant::now(),
-            code: 0,
-            entry,
-            counted: false,
-        }
+        Self { shared: Arc::clone(shared), shard, id, verb, began, code: 0, entry, counted: false }
     }
 
     /// For a head that cannot be parsed: it is counted, and not logged.
-    pub(super) fn unread(shared: &Arc<Shared>, shard: usize) -> Self {
-        let (id, verb, began) = (Uuid::new_v4(), Verb::Unread, Instant::now());
+    pub(super) fn unread(shared: &Arc<Shared>, shard: usize, began: Tick) -> Self {
+        let (id, verb) = (Uuid::new_v4(), Verb::Unread);
         Self { shared: Arc::clone(shared), shard, id, verb, began, code: 0, entry: None, counted: false }
     }
 
@@ -111,7 +103,7 @@ impl RequestScope {
             self.shared.handles.0[self.shard].tally.requests.count(
                 self.verb,
                 self.code,
-                self.began.elapsed(),
+                self.shared.clock.now().since(self.began),
             );
         }
     }

@@ -21,7 +21,7 @@ use crate::http::websocket::Handshake;
 use crate::runtime::account::Charge;
 use crate::runtime::client::Client;
 use crate::runtime::exchange::carrier::STALL;
-use crate::runtime::exchange::{Carrier, Unread};
+use crate::runtime::exchange::{Arriving, Carrier, Unread};
 use crate::runtime::reserve::Reserve;
 use crate::runtime::watch::Carrying;
 use crate::tls::{Signers, Terms};
@@ -74,12 +74,17 @@ impl Http1 {
         }
     }
 
-    pub(super) async fn read_some(&mut self, patience: Duration) -> io::Result<usize> {
+    /// Reads once. `arriving`: see [`Transport::read`].
+    pub(super) async fn read_some(
+        &mut self,
+        patience: Duration,
+        arriving: Option<Arriving<'_>>,
+    ) -> io::Result<usize> {
         let Some(transport) = &mut self.transport else { return Ok(0) };
         if patience.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let read = transport.read(&mut self.buffer, self.read_bytes, patience).await?;
+        let read = transport.read(&mut self.buffer, self.read_bytes, patience, arriving).await?;
         if read >= self.read_bytes {
             self.read_bytes = READ_BYTES;
         }
@@ -165,7 +170,7 @@ impl Carrier for Http1 {
                 Fed::NeedMore => self.buffer.clear(),
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.read_some(left.min(STALL)).await {
+            match self.read_some(left.min(STALL), None).await {
                 Ok(0) => return Err(Unread::Gone),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(Unread::Slow),

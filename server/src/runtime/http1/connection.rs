@@ -17,7 +17,7 @@ use crate::http::status::Status;
 use crate::runtime::client::{Client, Permit};
 use crate::runtime::conn::Link;
 use crate::runtime::exchange::carrier::STALL;
-use crate::runtime::exchange::{Exchange, Over};
+use crate::runtime::exchange::{Arriving, Exchange, Over};
 use crate::runtime::listener::ListenerKind;
 use crate::runtime::shard::local::Local;
 use crate::runtime::shared::RequestGuard;
@@ -110,6 +110,14 @@ fn widen(socket: &OwnedFd) {
     }
 }
 
+impl Exchange<Http1> {
+    /// Reads bytes of a head, when they may be read.
+    async fn read_head_bytes(&mut self, patience: Duration) -> std::io::Result<usize> {
+        let Self { local, client, carrier, arrival, .. } = self;
+        carrier.read_some(patience, Some(Arriving { local, client, arrival })).await
+    }
+}
+
 struct Connection {
     exchange: Exchange<Http1>,
     /// When it was accepted, until it has sent a request.
@@ -155,9 +163,9 @@ impl Connection {
     /// Whether a new connection begins with the preface of HTTP/2. No request of HTTP/1.1 does.
     async fn has_preface(&mut self) -> bool {
         let patience = self.head_timeout();
-        let carrier = &mut self.exchange.carrier;
         let opened = Instant::now();
         loop {
+            let carrier = &self.exchange.carrier;
             let begun = carrier.buffer.len().min(PREFACE.len());
             if carrier.buffer[..begun] != PREFACE[..begun] {
                 return false;
@@ -169,9 +177,9 @@ impl Connection {
             let is_http2 = begun >= UNLIKE_METHODS;
             let deadline = opened + if is_http2 { patience.min(PREFACE_TIMEOUT) } else { patience };
             let patience = deadline.saturating_duration_since(Instant::now());
-            if !matches!(carrier.read_some(patience).await, Ok(1..)) {
+            if !matches!(self.exchange.read_head_bytes(patience).await, Ok(1..)) {
                 if is_http2 {
-                    carrier.transport = None;
+                    self.exchange.carrier.transport = None;
                 }
                 return false;
             }
@@ -210,6 +218,10 @@ impl Connection {
         }
         // A new connection must send a head within the timeout; between requests the idle timeout applies.
         let mut deadline = self.opened.take().map(|opened| opened + head_timeout);
+        if !carrier.buffer.is_empty() && exchange.arrival.is_none() {
+            // It came together with what was before it.
+            exchange.arrive().await;
+        }
         loop {
             let carrier = &mut exchange.carrier;
             match scanner.parse(&carrier.buffer) {
@@ -238,12 +250,12 @@ impl Connection {
                 let deadline = *deadline.get_or_insert_with(|| Instant::now() + head_timeout);
                 deadline.saturating_duration_since(Instant::now())
             };
-            let late = match carrier.read_some(patience).await {
+            let late = match exchange.read_head_bytes(patience).await {
                 Ok(0) => return Ok(None),
                 Ok(_) => false,
                 Err(error) => {
                     let is_late = error.kind() == std::io::ErrorKind::TimedOut;
-                    if !is_late || carrier.buffer.is_empty() {
+                    if !is_late || exchange.carrier.buffer.is_empty() {
                         return Ok(None);
                     }
                     true

@@ -2,6 +2,7 @@
 //!
 //! Owns the socket and the TLS session, which move together to a watch's shard and back.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::Shutdown;
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use rustls::pki_types::CertificateDer;
 use crate::runtime::admission::CountGuard;
 use crate::runtime::conn::Link;
 use crate::runtime::conn::tls::{Session, State, TlsSession};
+use crate::runtime::exchange::Arriving;
 use crate::runtime::exchange::carrier::STALL;
 use crate::runtime::shard::handshake_limiter::HandshakeLimiter;
 use crate::runtime::sys::descriptor;
@@ -133,12 +135,14 @@ impl Transport {
         self.stream.write_all(&unsent).await
     }
 
-    /// Appends at most about `most` bytes from the peer to `buffer`. Returns how many; 0: end of stream.
+    /// Appends at most about `most` bytes from the peer to `buffer`. Returns how many; 0: end of stream. `arriving`: the request
+    /// that the bytes belong to is read when it has arrived.
     pub(in crate::runtime) async fn read(
         &mut self,
         buffer: &mut Vec<u8>,
         most: usize,
         patience: Duration,
+        mut arriving: Option<Arriving<'_>>,
     ) -> io::Result<usize> {
         let used = buffer.len();
         if self.has_ended {
@@ -146,7 +150,7 @@ impl Transport {
         }
         let Some(session) = &mut self.tls else {
             buffer.resize(used + most, 0);
-            let read = read_within(&mut self.stream, &mut buffer[used..], patience).await;
+            let read = read_request(&mut self.stream, &mut buffer[used..], patience, arriving.as_mut()).await;
             buffer.truncate(used + read.as_ref().copied().unwrap_or(0));
             return read;
         };
@@ -155,7 +159,7 @@ impl Transport {
         let mut wire = Vec::new();
         loop {
             let patience = deadline.saturating_duration_since(Instant::now());
-            let read = read_within(&mut self.stream, &mut scrap, patience).await?;
+            let read = read_request(&mut self.stream, &mut scrap, patience, arriving.as_mut()).await?;
             if read == 0 {
                 return Ok(0);
             }
@@ -347,11 +351,45 @@ impl Transport {
 
 /// Reads, until a timeout.
 async fn read_within(stream: &mut TcpStream, into: &mut [u8], patience: Duration) -> io::Result<usize> {
+    set_patience(stream, patience)?;
+    stream.read(into).await
+}
+
+/// The same for a request, which may be read when it has arrived. What is there already is read before that.
+async fn read_request(
+    stream: &mut TcpStream,
+    into: &mut [u8],
+    patience: Duration,
+    mut arriving: Option<&mut Arriving<'_>>,
+) -> io::Result<usize> {
+    set_patience(stream, patience)?;
+    if let Some(arriving) = &mut arriving {
+        arriving.wait();
+    }
+    loop {
+        let mut is_woken = false;
+        // A task is woken when the socket is readable, or at the timeout.
+        let read = poll_fn(|cx| {
+            if std::mem::replace(&mut is_woken, true) {
+                return Poll::Ready(None);
+            }
+            Pin::new(&mut *stream).poll_read(cx, into).map(Some)
+        });
+        let read = read.await;
+        if let Some(arriving) = arriving.take() {
+            arriving.arrive().await;
+        }
+        if let Some(read) = read {
+            return read;
+        }
+    }
+}
+
+fn set_patience(stream: &TcpStream, patience: Duration) -> io::Result<()> {
     if patience.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());
     }
-    stream.set_read_timeout(Some(patience)).map_err(io::Error::from)?;
-    stream.read(into).await
+    stream.set_read_timeout(Some(patience)).map_err(io::Error::from)
 }
 
 /// Whether the bytes begin like an HTTP method, however few there are.

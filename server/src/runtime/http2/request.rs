@@ -1,6 +1,9 @@
 //! One request on a connection of HTTP/2, from its head to the end of its stream.
 
+use std::future::poll_fn;
 use std::rc::Rc;
+
+use futures_lite::future;
 
 use super::carrier::Http2;
 use crate::http::request::{HeadError, Parsed, parse_head};
@@ -11,8 +14,23 @@ use crate::runtime::shard::local::Local;
 /// Answers one request.
 pub(in crate::runtime) async fn serve(local: Rc<Local>, new: NewRequest) {
     let NewRequest { owner, key, request, stream, client } = new;
-    let carrier = Http2::new(Rc::clone(&local), owner, key, stream);
+    let carrier = Http2::new(Rc::clone(&local), owner, key, Rc::clone(&stream));
     let mut exchange = Exchange::new(local, client, carrier);
+    // One whose stream is reset meanwhile gives its place to the next.
+    let gone = poll_fn(|cx| stream.poll_gone(cx));
+    let passed = future::or(
+        async {
+            exchange.arrive().await;
+            true
+        },
+        async {
+            gone.await;
+            false
+        },
+    );
+    if !passed.await {
+        return;
+    }
     let parsed =
         if request.is_too_large { Err(HeadError::HeadersTooLong) } else { parse_head(&request.head) };
     match parsed {

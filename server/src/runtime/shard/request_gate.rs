@@ -2,7 +2,8 @@
 //!
 //! Hundreds of requests may arrive at once, and each is a task that is ready: all of them would run before the watches take their
 //! next turn. So a request that would begin when others have run for a while waits here until the shard has made its turn, and
-//! then as many begin as fit into a part of the time that the turn took.
+//! then as many begin as fit into a part of the time that the turn took. It begins where its head is read: over HTTP/1.1 when its
+//! socket is readable, over HTTP/2, where a connection's frames are read apart from what they ask for, when its stream is open.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -87,18 +88,27 @@ impl RequestGate {
         }
         let slice = if idle { SLICE_IDLE } else { SLICE.max(turn / PART) };
         let fitting = slice.as_nanos() / self.cost.get().as_nanos();
-        let count = usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, waiting.len());
-        for admitted in waiting.drain(..count) {
-            admitted.send(());
+        let most = u32::try_from(fitting).unwrap_or(u32::MAX).max(1);
+        let mut released = 0;
+        while released < most
+            && let Some(admitted) = waiting.pop_front()
+        {
+            // Of a stream that has ended nobody waits any more: the next one gets its place.
+            if Rc::strong_count(&admitted) > 1 {
+                admitted.send(());
+                released += 1;
+            }
         }
         self.began.set(Some(now));
         // After the last ones the shard may sleep, and the time until its next turn says nothing.
-        self.released.set(if waiting.is_empty() { 0 } else { u32::try_from(count).unwrap_or(u32::MAX) });
+        self.released.set(if waiting.is_empty() { 0 } else { released });
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+
     use futures_lite::future::{block_on, poll_once};
 
     use super::*;
@@ -109,6 +119,10 @@ mod tests {
 
     fn gate() -> RequestGate {
         RequestGate::new(Rc::default())
+    }
+
+    fn is_ready(waits: Pin<&mut impl Future<Output = ()>>) -> bool {
+        block_on(poll_once(waits)).is_some()
     }
 
     #[test]
@@ -131,7 +145,7 @@ mod tests {
         let mut waiting: Vec<_> = (0..100).map(|_| Box::pin(gate.wait())).collect();
         let mut ready = || {
             let before = waiting.len();
-            waiting.retain_mut(|waits| block_on(poll_once(waits.as_mut())).is_none());
+            waiting.retain_mut(|waits| !is_ready(waits.as_mut()));
             before - waiting.len()
         };
         assert_eq!(ready(), 0);
@@ -155,15 +169,36 @@ mod tests {
     }
 
     #[test]
+    fn one_that_ended_gives_its_place_to_the_next() {
+        let gate = gate();
+        let began = at(1_000);
+        let mut waiting: Vec<_> = (0..10).map(|_| Box::pin(gate.wait())).collect();
+        assert!(!waiting.iter_mut().any(|waits| is_ready(waits.as_mut())));
+        // All but the fifth and the last two.
+        waiting.drain(5..8);
+        waiting.drain(..4);
+        gate.open(false, Duration::ZERO, began);
+        assert_eq!(
+            waiting.iter_mut().map(|waits| is_ready(waits.as_mut())).collect::<Vec<_>>(),
+            [true, true, false]
+        );
+        waiting.clear();
+        gate.open(false, Duration::ZERO, began);
+        assert!(!gate.is_waiting());
+        gate.have_run(began);
+        assert!(gate.is_open(began), "nobody waits");
+    }
+
+    #[test]
     fn nobody_passes_those_that_wait() {
         let gate = gate();
         let began = at(1_000);
         assert!(gate.is_open(began));
         let mut waits = Box::pin(gate.wait());
-        assert!(block_on(poll_once(waits.as_mut())).is_none());
+        assert!(!is_ready(waits.as_mut()));
         gate.have_run(began);
         assert!(!gate.is_open(began), "a slice begins, and one waits");
         gate.open(true, Duration::ZERO, began);
-        assert!(block_on(poll_once(waits.as_mut())).is_some());
+        assert!(is_ready(waits.as_mut()));
     }
 }

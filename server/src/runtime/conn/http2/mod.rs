@@ -229,7 +229,7 @@ impl Conns {
         conn.streams = Streams::Http2(Box::new(http2));
         self.http2.all.push(owner);
         // What came already is read like the rest.
-        self.rest_until(Tick::ZERO, owner);
+        self.read_soon(owner);
     }
 
     /// The next request that came and was not taken yet. One whose stream was reset meanwhile is nobody's any more.

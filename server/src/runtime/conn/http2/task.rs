@@ -160,7 +160,7 @@ impl Conns {
     pub(super) fn after_task(&mut self, owner: Owner) {
         let Some(http2) = self.at(owner).and_then(|conn| conn.http2()) else { return };
         if http2.wire.refuses_new() && http2.wire.open_streams() == 0 {
-            self.rest_until(Tick::ZERO, owner);
+            self.read_soon(owner);
         } else if http2.wire.has_control() {
             self.pass_on(owner, &mut Vec::new());
         }
