@@ -76,6 +76,10 @@ fn each_request_of_a_burst_is_answered() {
         let mut watch = client.watch(&format!("{PATH}?watch=1")).unwrap();
         assert_eq!(watch.next_event().1["metadata"]["name"], "a");
         let mut all: Vec<Connection> = (0..CLIENTS).map(|_| client.connect().unwrap()).collect();
+        // A handshake takes a server that runs.
+        for connection in &mut all {
+            assert_eq!(connection.request("GET", "/livez", &[], b"").unwrap().status, 200);
+        }
         for round in 0..3 {
             // In the last round two requests each, of which the second came with the first.
             let count = if round == 2 { 2 } else { 1 };
