@@ -26,8 +26,9 @@ struct Stand {
 }
 
 impl Stand {
-    fn new(is_secure: bool) -> Self {
-        let scratch = Scratch::new("bursts");
+    /// `name`: of the test, whose folder is its own.
+    fn new(name: &str, is_secure: bool) -> Self {
+        let scratch = Scratch::new(&format!("bursts-{name}"));
         let (server, trust) = if is_secure {
             let authority = Authority::new(Path::new(scratch.path()), "ca");
             let identity = authority.server();
@@ -70,7 +71,7 @@ fn create(client: &Client, name: &str) {
 #[test]
 fn each_request_of_a_burst_is_answered() {
     for is_secure in [false, true] {
-        let stand = Stand::new(is_secure);
+        let stand = Stand::new("requests", is_secure);
         let client = stand.server.client();
         create(&client, "a");
         let mut watch = client.watch(&format!("{PATH}?watch=1")).unwrap();
@@ -107,7 +108,7 @@ fn each_request_of_a_burst_is_answered() {
 #[test]
 fn each_stream_of_a_burst_is_answered() {
     for is_secure in [false, true] {
-        let stand = Stand::new(is_secure);
+        let stand = Stand::new("streams", is_secure);
         let client = stand.server.client();
         create(&client, "a");
         let mut all: Vec<http2::Connection> = (0..CLIENTS).map(|_| stand.http2()).collect();
