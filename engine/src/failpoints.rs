@@ -61,6 +61,8 @@ pub enum Failpoint {
     LaterRangeMissed,
     /// Of older events that the window has no room for, a part of a revision is put there.
     OlderRevisionSplit,
+    /// What a round sorts is not noted for watchers that lag, unless others of their class are live.
+    LaggingNotNoted,
 }
 
 #[cfg(feature = "failpoints")]

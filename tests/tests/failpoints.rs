@@ -8,7 +8,7 @@ use revcast_tests::sim::{self, Profile, Promise};
 /// Seeds that may be needed to find a bug.
 const SEEDS_MAX: u64 = 2_000;
 
-const FAILPOINTS: [Failpoint; 27] = [
+const FAILPOINTS: [Failpoint; 28] = [
     Failpoint::SkippedEvent,
     Failpoint::DuplicateEvent,
     Failpoint::BookmarkTooEarly,
@@ -36,6 +36,7 @@ const FAILPOINTS: [Failpoint; 27] = [
     Failpoint::FallenNotKept,
     Failpoint::LaterRangeMissed,
     Failpoint::OlderRevisionSplit,
+    Failpoint::LaggingNotNoted,
 ];
 
 /// The index of a failpoint in [`FAILPOINTS`]. A new one does not compile before it is listed there.
@@ -68,6 +69,7 @@ const fn place(failpoint: Failpoint) -> usize {
         Failpoint::FallenNotKept => 24,
         Failpoint::LaterRangeMissed => 25,
         Failpoint::OlderRevisionSplit => 26,
+        Failpoint::LaggingNotNoted => 27,
     }
 }
 

@@ -241,6 +241,10 @@ impl Shard {
             }
             return;
         }
+        if !self.search_back(id, cursor) {
+            self.queue(id);
+            return;
+        }
         let mut page = std::mem::take(&mut self.page);
         let Some((watcher, class)) = self.table.pair(id) else { return };
         // A watch that must end, or that has had no message yet, gets one message, and not the same as others.
@@ -285,7 +289,15 @@ impl Shard {
             page.span.class = Some(class.serial);
         }
         for _ in 0..PAGE_SCAN {
-            let at = page.span.to;
+            let mut at = page.span.to;
+            if class.trail.reaches(at) {
+                at = class
+                    .trail
+                    .next_from(at)
+                    .map_or(self.dispatched, |next| next.min(self.dispatched))
+                    .max(at);
+                page.span.to = at;
+            }
             if at >= self.dispatched {
                 break;
             }

@@ -215,6 +215,7 @@ impl Shard {
         }
         let progress = self.feed.ring.progress();
         self.dispatched = self.feed.ring.head();
+        self.table.restart_trails(self.dispatched);
         self.revision = self.revision.max(progress);
         self.report();
         // In the missed events a value may have become unreadable.

@@ -48,6 +48,7 @@ impl Shard {
     /// Takes the next event into the round, and looks up which classes it may match.
     fn take_event(&mut self, forming: &mut Forming, event: &Event) {
         forming.at = forming.at.next();
+        self.table.next_noted = forming.at;
         forming.revision = event.revision;
         forming.arrived.get_or_insert(event.arrived);
         forming.events += 1;
@@ -96,11 +97,19 @@ impl Shard {
         let Some(class) = &mut self.table.classes[number as usize] else { return 1 };
         // A class without members gets none before the round is over. With turns in between, its number may also belong
         // to another class by now: the named one was removed, and the new one has no members either.
-        if class.members.is_empty() || class.run.is_closed() {
+        let is_sent = !class.members.is_empty() && !class.run.is_closed();
+        let is_noted = class.trail.is_kept() && (is_sent || !is_on(Failpoint::LaggingNotNoted));
+        if !is_sent && !is_noted {
             return 1;
         }
         let mut looks = 1 + class.key.selector.requirements();
         if let Some(kind) = class.key.verdict(event) {
+            if is_noted {
+                class.trail.note(event.position, self.config.run_messages);
+            }
+            if !is_sent {
+                return looks;
+            }
             let name = class.key.message_name(kind, class.run.is_empty());
             if !event.has_message(name) {
                 looks += event.weight() / MESSAGE_BYTES_A_LOOK;
@@ -118,6 +127,9 @@ impl Shard {
     /// number of looks.
     fn add_refusal(&mut self, number: u32, event: &Event) -> usize {
         let Some(class) = &mut self.table.classes[number as usize] else { return 1 };
+        if class.trail.is_kept() {
+            class.trail.note(event.position, self.config.run_messages);
+        }
         let known = || event.before.as_ref().is_some_and(|before| class.key.matches_object(before));
         if class.members.is_empty()
             || class.run.is_closed()

@@ -7,7 +7,7 @@
 //! two turns. It never waits, and knows no socket: bytes go to an [`Outlet`].
 //!
 //! One file per concern: `table` holds the watchers, `interest` finds classes, `start` begins watches, `forming` sorts
-//! events into runs, `dispatch` serves live watchers, `catchup` those that lag, `fallen` keeps the window open for
+//! events into runs, `dispatch` serves live watchers, `catchup` those that lag, `trail` knows which events those look at, `fallen` keeps the window open for
 //! watches that were live a moment ago, `bookmark` has the timers, `heartbeat` serves idle watches, `evict` ends
 //! watches, `drain` closes the shard; `run` is what is offered at once, `indexed_heap` keeps slots in order, `timings`
 //! measures, `census` counts watches by what they watch.
@@ -30,6 +30,7 @@ mod start;
 mod stats;
 mod table;
 mod timings;
+pub(crate) mod trail;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -200,7 +201,7 @@ impl Shard {
         let snapshot = feed.snapshot();
         let shard = Self {
             number,
-            table: Table::new(feed.schema.len(), config.hash_seed),
+            table: Table::new(feed.schema.len(), config.hash_seed, snapshot.position()),
             dispatched: snapshot.position(),
             revision: snapshot.revision(),
             round: Round::default(),

@@ -6,7 +6,9 @@ use std::ops::Range;
 
 use super::indexed_heap::IndexedHeap;
 use super::interest::Interest;
+use super::trail::Trail;
 use crate::hash::{HashSeed, Map};
+use crate::revision::Position;
 use crate::tick::Tick;
 use crate::watcher::class::{Class, ClassKey, Members, Run};
 use crate::watcher::{Phase, Watcher, WatcherId};
@@ -29,12 +31,15 @@ pub(crate) struct Table {
     class_by_key: Map<ClassKey, u32>,
     pub(crate) interest: Interest,
     timers: IndexedHeap<Tick>,
+    /// The next event that rounds note in trails.
+    pub(crate) next_noted: Position,
     pub(crate) watchers: u64,
     pub(crate) live: u64,
 }
 
 impl Table {
-    pub(crate) fn new(resources: usize, seed: HashSeed) -> Self {
+    /// `next_noted`: the first event that a round will sort.
+    pub(crate) fn new(resources: usize, seed: HashSeed, next_noted: Position) -> Self {
         Self {
             slots: Vec::new(),
             free_slots: Vec::new(),
@@ -44,6 +49,7 @@ impl Table {
             class_by_key: Map::with_hasher(seed),
             interest: Interest::new(resources, seed),
             timers: IndexedHeap::new(),
+            next_noted,
             watchers: 0,
             live: 0,
         }
@@ -125,6 +131,7 @@ impl Table {
             if let Some(class) = &mut self.classes[number as usize] {
                 class.watchers += 1;
             }
+            self.keep_trail(number);
             return number;
         }
         let number = self.free_classes.pop().unwrap_or_else(|| {
@@ -142,7 +149,9 @@ impl Table {
             run: Run::default(),
             served: None,
             bookmark: None,
+            trail: Trail::default(),
         });
+        self.keep_trail(number);
         number
     }
 
@@ -156,6 +165,28 @@ impl Table {
             self.interest.remove(&class.key, number);
             self.class_by_key.remove(&class.key);
             self.free_classes.push(number);
+        }
+        self.keep_trail(number);
+    }
+
+    /// Events are noted for a class while not all of its watchers are live.
+    fn keep_trail(&mut self, number: u32) {
+        let Some(class) = &mut self.classes[number as usize] else { return };
+        if class.members.len() == class.watchers as usize {
+            class.trail.end();
+        } else {
+            class.trail.begin(self.next_noted);
+        }
+    }
+
+    /// Rounds continue at this event, and no event before it was noted.
+    pub(crate) fn restart_trails(&mut self, next_noted: Position) {
+        self.next_noted = next_noted;
+        for number in 0..self.classes.len() {
+            if let Some(class) = &mut self.classes[number] {
+                class.trail.end();
+            }
+            self.keep_trail(u32::try_from(number).expect("no more classes than watchers"));
         }
     }
 
@@ -178,7 +209,9 @@ impl Table {
         debug_assert!(watcher.rest.is_none(), "a live watcher owes nothing");
         watcher.member = class.members.join(id);
         watcher.phase = Phase::Live;
+        let number = watcher.class;
         self.live += 1;
+        self.keep_trail(number);
     }
 
     /// A live watcher has another index among the members of its class.
@@ -195,12 +228,14 @@ impl Table {
             return;
         }
         let moved = class.members.leave(watcher.member);
+        let number = watcher.class;
         self.live -= 1;
         for (other, at) in moved.into_iter().flatten() {
             if let Some(other) = self.get_mut(other) {
                 other.member = at;
             }
         }
+        self.keep_trail(number);
     }
 
     /// Sets when the watcher's timer is due.

@@ -16,6 +16,7 @@ use crate::object::Object;
 use crate::revision::{Position, Revision};
 use crate::scope::Scope;
 use crate::selector::Selector;
+use crate::shard::trail::Trail;
 use crate::tick::Tick;
 
 /// What watchers of one class have in common.
@@ -152,6 +153,10 @@ impl Members {
         self.ids.is_empty()
     }
 
+    pub(crate) const fn len(&self) -> usize {
+        self.ids.len()
+    }
+
     /// Adds a member that was sent everything, including the round under way. Returns its index.
     pub(crate) fn join(&mut self, id: WatcherId) -> u32 {
         self.ids.push(id);
@@ -245,6 +250,8 @@ pub(crate) struct Class {
     pub(crate) served: Option<Tick>,
     /// The newest plain bookmark that was made for it.
     pub(crate) bookmark: Option<(Revision, Bytes)>,
+    /// The events that concern it, while not all of its watchers are live.
+    pub(crate) trail: Trail,
 }
 
 #[cfg(test)]
