@@ -252,6 +252,9 @@ impl Shard {
         let mut lapped = false;
         if alone || !page.reaches(class.serial, cursor) {
             lapped = self.gather(&mut page, id, cursor, alone);
+            if let Some((_, class)) = self.table.pair(id) {
+                class.trail.looked(page.span.to.since(cursor), page.of.len());
+            }
         }
         let first = page.first_from(cursor);
         if lapped && page.of.len() == first {
@@ -288,14 +291,12 @@ impl Shard {
         if !alone {
             page.span.class = Some(class.serial);
         }
+        let noted_from = class.trail.start();
         for _ in 0..PAGE_SCAN {
             let mut at = page.span.to;
-            if class.trail.reaches(at) {
-                at = class
-                    .trail
-                    .next_from(at)
-                    .map_or(self.dispatched, |next| next.min(self.dispatched))
-                    .max(at);
+            if at >= noted_from {
+                let next = class.trail.next_from(at).unwrap_or(self.dispatched);
+                at = next.min(self.dispatched).max(at);
                 page.span.to = at;
             }
             if at >= self.dispatched {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::round::{Forming, Stage};
 use super::timings::Mark;
+use super::trail::concerns;
 use super::{Shard, refusal};
 use crate::event::Event;
 use crate::failpoints::{Failpoint, is_on};
@@ -97,18 +98,13 @@ impl Shard {
         let Some(class) = &mut self.table.classes[number as usize] else { return 1 };
         // A class without members gets none before the round is over. With turns in between, its number may also belong
         // to another class by now: the named one was removed, and the new one has no members either.
-        let is_sent = !class.members.is_empty() && !class.run.is_closed();
-        let is_noted = class.trail.is_kept() && (is_sent || !is_on(Failpoint::LaggingNotNoted));
-        if !is_sent && !is_noted {
-            return 1;
+        if class.members.is_empty() || class.run.is_closed() {
+            return if class.trail.is_kept() { self.note_event(number, event) } else { 1 };
         }
         let mut looks = 1 + class.key.selector.requirements();
         if let Some(kind) = class.key.verdict(event) {
-            if is_noted {
+            if class.trail.is_kept() {
                 class.trail.note(event.position, self.config.run_messages);
-            }
-            if !is_sent {
-                return looks;
             }
             let name = class.key.message_name(kind, class.run.is_empty());
             if !event.has_message(name) {
@@ -121,6 +117,16 @@ impl Shard {
             class.run.push(message.clone(), event.position, self.config.run_messages);
         }
         looks
+    }
+
+    /// Notes an event for a class of whose watchers none is sent it now. Returns the number of looks.
+    #[cold]
+    fn note_event(&mut self, number: u32, event: &Event) -> usize {
+        let Some(class) = &mut self.table.classes[number as usize] else { return 1 };
+        if concerns(&class.key, event) && !is_on(Failpoint::LaggingNotNoted) {
+            class.trail.note(event.position, self.config.run_messages);
+        }
+        1 + class.key.selector.requirements()
     }
 
     /// A value became unreadable: a class whose scope covers its key is told so, and gets nothing more. Returns the

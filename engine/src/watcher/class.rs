@@ -32,6 +32,7 @@ pub(crate) struct ClassKey {
 
 impl ClassKey {
     /// What an event within the scope means to this class; `None`: skip.
+    #[inline]
     pub(crate) fn verdict(&self, event: &Event) -> Option<MessageKind> {
         let matches =
             |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|it| self.matches_object(it));
