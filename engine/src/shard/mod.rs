@@ -30,7 +30,7 @@ mod start;
 mod stats;
 mod table;
 mod timings;
-pub(crate) mod trail;
+mod trail;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;

@@ -6,11 +6,11 @@ use std::ops::Range;
 
 use super::indexed_heap::IndexedHeap;
 use super::interest::Interest;
-use super::trail::Trail;
 use crate::hash::{HashSeed, Map};
 use crate::revision::Position;
 use crate::tick::Tick;
 use crate::watcher::class::{Class, ClassKey, Members, Run};
+use crate::watcher::trail::Trail;
 use crate::watcher::{Phase, Watcher, WatcherId};
 
 #[derive(Debug)]

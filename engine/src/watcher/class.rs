@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::WatcherId;
+use super::trail::Trail;
 use crate::encoding::Encoding;
 use crate::event::{Event, MessageName};
 use crate::failpoints::{Failpoint, is_on};
@@ -16,7 +17,6 @@ use crate::object::Object;
 use crate::revision::{Position, Revision};
 use crate::scope::Scope;
 use crate::selector::Selector;
-use crate::shard::trail::Trail;
 use crate::tick::Tick;
 
 /// What watchers of one class have in common.

@@ -4,6 +4,7 @@
 //! in the ring or in a snapshot. It never sends anything itself.
 
 pub(crate) mod class;
+pub(crate) mod trail;
 
 use std::sync::Arc;
 
