@@ -1,4 +1,7 @@
-//! The positions of the events that concern a class of which some watchers lag. `shard/trail` fills them.
+//! The positions of the events that concern a class of which some watchers lag, back to where they are known.
+//!
+//! Values only: rounds note what is new, `shard/trail` searches what is older. It is short: a class that many events concern loses the
+//! oldest positions.
 
 use std::collections::VecDeque;
 
@@ -14,11 +17,11 @@ const SPARSE: u64 = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
     /// `None`: nothing is noted.
-    pub(crate) from: Option<Position>,
+    from: Option<Position>,
     /// In order.
-    pub(crate) events: VecDeque<Position>,
+    events: VecDeque<Position>,
     /// Few of the events that were looked at last concerned the class.
-    pub(crate) is_sparse: bool,
+    is_sparse: bool,
 }
 
 impl Trail {
@@ -60,6 +63,20 @@ impl Trail {
         self.is_sparse = (found as u64) * SPARSE < looks;
     }
 
+    /// The next event to search, on the way back to `to`; `None`: it is reached, `max` events are known, or it is not worth a search.
+    pub(crate) fn to_search(&self, to: Position, max: usize) -> Option<Position> {
+        let from = self.from.filter(|from| *from > to && self.is_sparse && self.events.len() < max)?;
+        Some(Position::new(from.get() - 1))
+    }
+
+    /// The event before all that are known was looked at.
+    pub(crate) fn searched(&mut self, event: Position, concerns: bool) {
+        if concerns {
+            self.events.push_front(event);
+        }
+        self.from = Some(event);
+    }
+
     /// The position from which on it has all events.
     pub(crate) fn start(&self) -> Position {
         self.from.unwrap_or(Position::new(u64::MAX))
@@ -97,6 +114,16 @@ mod tests {
         trail.note(at(20), 3);
         assert_eq!(trail.start(), at(13));
         assert_eq!((next(&trail, 13), next(&trail, 16)), (Some(15), Some(19)));
+        // It is searched only when a page found little.
+        assert_eq!(trail.to_search(at(5), 9), None);
+        trail.looked(16, 1);
+        assert_eq!(trail.to_search(at(5), 9), None);
+        trail.looked(17, 1);
+        assert_eq!((trail.to_search(at(5), 9), trail.to_search(at(13), 9)), (Some(at(12)), None));
+        assert_eq!(trail.to_search(at(5), 3), None, "it is full");
+        trail.searched(at(12), false);
+        trail.searched(at(11), true);
+        assert_eq!((trail.start(), next(&trail, 11), next(&trail, 12)), (at(11), Some(11), Some(15)));
         trail.end();
         assert!(!trail.is_kept() && trail.start() > at(20) && trail.next_from(at(0)).is_none());
     }
