@@ -68,6 +68,13 @@ unsafe impl Send for WithRoom {}
 // SAFETY: the same; the rest of a region belongs to nobody else.
 unsafe impl Send for Supply {}
 
+impl Head {
+    /// Whether it has a block for somebody; `bytes`: of each.
+    const fn has_room(&self, bytes: usize) -> bool {
+        self.returned.is_some() || self.untouched + bytes <= SLAB
+    }
+}
+
 impl Slabs {
     pub(super) const fn new() -> Self {
         Self {
@@ -235,8 +242,7 @@ unsafe fn take_from(mut slab: Slab, bytes: usize) -> (NonNull<u8>, bool) {
             unsafe { slab.cast().byte_add(at) }
         }
     };
-    let is_full = head.returned.is_none() && head.untouched + bytes > SLAB;
-    (block, is_full)
+    (block, !head.has_room(bytes))
 }
 
 /// Puts a block back; whether the slab had no room, and how many of its blocks are in use now.
@@ -246,7 +252,7 @@ unsafe fn take_from(mut slab: Slab, bytes: usize) -> (NonNull<u8>, bool) {
 unsafe fn give_to(mut slab: Slab, block: NonNull<Returned>, bytes: usize) -> (bool, usize) {
     // SAFETY: the lock is held.
     let head = unsafe { slab.as_mut() };
-    let was_full = head.returned.is_none() && head.untouched + bytes > SLAB;
+    let was_full = !head.has_room(bytes);
     // SAFETY: the block is nobody's, larger than the entry, and aligned for it.
     unsafe { block.write(Returned { next: head.returned }) };
     head.returned = Some(block);
@@ -320,9 +326,9 @@ mod tests {
     fn blocks_of_all_sizes_come_and_go_and_no_two_share_a_byte() {
         let (slabs, mut random) = (Slabs::new(), fastrand::Rng::with_seed(1));
         let mut held: Vec<Filled> = Vec::new();
-        for step in 0..60_000_u32 {
+        for step in 0..20_000_u32 {
             // It fills up, is half emptied, and so on.
-            let fills = step / 10_000 % 2 == 0;
+            let fills = step / 4_000 % 2 == 0;
             if held.is_empty() || random.u8(..) < if fills { 170 } else { 90 } {
                 let bytes = random.usize(1025..16 << 10);
                 if Size::of(Layout::from_size_align(bytes, 8).expect("a layout")).is_some() {
@@ -331,7 +337,7 @@ mod tests {
             } else {
                 held.swap_remove(random.usize(..held.len())).end(&slabs);
             }
-            if step % 7_000 == 0 {
+            if step % 3_000 == 0 {
                 slabs.give_back();
             }
         }
