@@ -362,14 +362,28 @@ impl Watch {
     ///
     /// # Errors
     /// The connection broke before the last chunk, or nothing arrived for half a minute.
+    ///
+    /// # Panics
+    /// When the stream ends inside a line.
     pub fn next_line(&mut self) -> std::io::Result<Option<String>> {
+        let line = self.next_line_or_part()?;
+        assert!(line.as_ref().is_none_or(|line| line.ends_with('\n')), "the stream ended inside a line");
+        Ok(line)
+    }
+
+    /// The same, of a server that need not end its last line.
+    ///
+    /// # Errors
+    /// As [`Watch::next_line`].
+    pub fn next_line_or_part(&mut self) -> std::io::Result<Option<String>> {
         loop {
-            if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.pending.drain(..=end).collect();
+            let end = self.pending.iter().position(|byte| *byte == b'\n').map(|end| end + 1);
+            if let Some(end) = end.or_else(|| self.over.then_some(self.pending.len()).filter(|len| *len > 0))
+            {
+                let line: Vec<u8> = self.pending.drain(..end).collect();
                 return String::from_utf8(line).map(Some).map_err(std::io::Error::other);
             }
             if self.over {
-                assert!(self.pending.is_empty(), "the stream ended inside a line");
                 return Ok(None);
             }
             match self.connection.read_chunk()? {

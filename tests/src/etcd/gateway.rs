@@ -163,7 +163,8 @@ impl Changes {
     /// etcd ended the watch, the connection broke, or nothing arrived for a second.
     pub fn next_records(&mut self) -> Result<Vec<Record>, String> {
         loop {
-            let line = self.watch.next_line().map_err(|error| format!("the watch broke: {error}"))?;
+            // Its last line, an error, has no end.
+            let line = self.watch.next_line_or_part().map_err(|error| format!("the watch broke: {error}"))?;
             let line = line.ok_or("etcd closed the watch")?;
             let said: Value = serde_json::from_str(&line).map_err(|_| format!("etcd said: {line}"))?;
             let result = &said["result"];
