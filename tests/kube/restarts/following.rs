@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use revcast_tests::history::{End, Kind};
 use revcast_tests::server::Scratch;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::told::{Told, Wanted};
 
@@ -61,6 +61,16 @@ impl Followers {
     }
 }
 
+/// The events of a line. Of more than 500 objects kubectl shows a list a page, as one ADDED.
+fn single(mut line: Value) -> Vec<Value> {
+    match line.pointer_mut("/object/items").map(Value::take) {
+        Some(Value::Array(items)) => {
+            items.into_iter().map(|object| json!({ "type": line["type"], "object": object })).collect()
+        }
+        _ => vec![line],
+    }
+}
+
 /// One run.
 fn follow(
     address: &str,
@@ -83,8 +93,8 @@ fn follow(
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     *running.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
-    let lines: Vec<Value> =
-        lines.map_while(Result::ok).map_while(|line| serde_json::from_str(&line).ok()).collect();
+    let lines = lines.map_while(Result::ok).map_while(|line| serde_json::from_str(&line).ok());
+    let lines: Vec<Value> = lines.flat_map(single).collect();
     let status = running.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(Child::wait);
     let clean = status.is_some_and(|status| status.is_ok_and(|status| status.success()));
     let said = std::fs::read_to_string(&said).unwrap();
