@@ -6,6 +6,7 @@ use procfs::net::{TcpNetEntry, TcpState, tcp, tcp6};
 use procfs::process::{FDTarget, Process, Status};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 use std::{fs, thread};
@@ -125,9 +126,13 @@ pub(crate) struct Held {
 pub(crate) fn held(address: SocketAddr) -> Option<Held> {
     let table = if address.is_ipv4() { tcp() } else { tcp6() }.ok()?;
     let mut held = Held::default();
+    // The kernel writes its table in parts, and repeats a connection when others open between two of them.
+    let mut seen = HashSet::new();
     // TIME_WAIT waits for the last segments of a connection that is over.
-    let connections =
-        table.iter().filter(|entry| !matches!(entry.state, TcpState::Listen | TcpState::TimeWait));
+    let connections = table
+        .iter()
+        .filter(|entry| !matches!(entry.state, TcpState::Listen | TcpState::TimeWait))
+        .filter(|entry| seen.insert((entry.local_address, entry.remote_address)));
     for entry in connections {
         if is_at(entry.local_address, address) {
             held.connections += 1;
