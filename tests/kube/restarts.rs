@@ -3,7 +3,7 @@
 //! each of them was told is compared with etcd's log, and no reflector lists a second time.
 //!
 //! With other numbers: `REVCAST_RESTARTS=WATCHERS,WRITES_A_SECOND,TIMES,COMPACTED_MS`, `REVCAST_TAKE_OVER=WATCHERS,WRITES_A_SECOND,TIMES,GRACE_MS`
-//! and `REVCAST_CLIENTS=REFLECTORS,KUBECTLS,CURLS`.
+//! and `REVCAST_CLIENTS=REFLECTORS,KUBECTLS,CURLS`; with another etcd: `REVCAST_TEST_STORE=etcd-3.4`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, clippy::wildcard_enum_match_arm)]
 
 #[path = "restarts/following.rs"]
@@ -21,6 +21,7 @@ use following::Followers;
 use reflecting::Reflectors;
 use revcast_tests::etcd::{Etcd, Gateway, Op, Options, Release};
 use revcast_tests::history;
+use revcast_tests::server::Store;
 use revcast_tests::sizes::{as_count, sizes};
 use revcast_tests::succession::{self, Change, Place, WITHIN};
 use revcast_tests::workload::Workload;
@@ -59,6 +60,14 @@ fn is_there(program: &str, argument: &[&str]) -> bool {
         eprintln!("!!! SKIPPED: no {program} on the PATH: it is not among the clients");
     }
     found
+}
+
+/// The etcd: of 3.5, unless the variable for the store names another release.
+fn release() -> Release {
+    match Store::chosen() {
+        Store::Etcd(release) => release,
+        Store::Embedded | Store::Beside => Release::V3_5,
+    }
 }
 
 fn run(release: Release, plan: &Plan) {
@@ -103,6 +112,7 @@ fn run(release: Release, plan: &Plan) {
         }
     };
     await_all(1);
+    println!("began: {:?}", workload.take_failures());
     let followers = Followers::start(&server.address, kubectls);
     let lists: Vec<u64> = groups.iter().map(|(_, group)| group.counts().lists).collect();
     let (written, began) = (writer.written(), Instant::now());
@@ -122,9 +132,10 @@ fn run(release: Release, plan: &Plan) {
         await_all(gateway().revision().unwrap());
         let gaps: Vec<Duration> = groups.iter().map(|(_, group)| group.counts().slowest_gap).collect();
         println!(
-            "{what:?} {}: over after {ended:.2?}, slowest clients {gaps:.1?}; reflectors: {}",
+            "{what:?} {}: over after {ended:.2?}, slowest clients {gaps:.1?}; reflectors: {}; failures: {:?}",
             number + 1,
-            reflectors.summary()
+            reflectors.summary(),
+            workload.take_failures()
         );
     }
     let rate = f64::from(u32::try_from(writer.written() - written).unwrap()) / began.elapsed().as_secs_f64();
@@ -174,7 +185,7 @@ fn run(release: Release, plan: &Plan) {
 fn clients_of_others_go_on_at_the_successor() {
     let [watchers, rate, times, grace] = sizes("REVCAST_TAKE_OVER", [60, 50, 2, 2_000]);
     run(
-        Release::V3_5,
+        release(),
         &Plan {
             change: Change::TakeOver,
             watchers: as_count(watchers),
@@ -190,7 +201,7 @@ fn clients_of_others_go_on_at_the_successor() {
 fn clients_of_others_go_on_after_restarts() {
     let [watchers, rate, times, ago] = sizes("REVCAST_RESTARTS", [60, 50, 2, 6_000]);
     run(
-        Release::V3_5,
+        release(),
         &Plan {
             change: Change::Restart,
             watchers: as_count(watchers),

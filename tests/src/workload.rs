@@ -19,6 +19,7 @@ pub mod watchers;
 pub mod wire;
 pub mod writer;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -67,6 +68,7 @@ pub struct Workload {
     epoch: AtomicU64,
     over: AtomicBool,
     problems: Mutex<Vec<String>>,
+    failures: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Workload {
@@ -145,6 +147,17 @@ impl Workload {
     /// Records a fault.
     pub fn report(&self, problem: String) {
         self.problems().push(problem);
+    }
+
+    /// Records why a request of a watcher failed, or its stream broke; whether that is a fault depends on the test.
+    pub fn failed(&self, why: String) {
+        *self.failures.lock().unwrap_or_else(PoisonError::into_inner).entry(why).or_default() += 1;
+    }
+
+    /// How often which request failed, since it was asked last.
+    #[must_use]
+    pub fn take_failures(&self) -> BTreeMap<String, u64> {
+        std::mem::take(&mut *self.failures.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The recorded faults.

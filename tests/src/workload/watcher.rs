@@ -1,5 +1,6 @@
 //! One well-behaved client: it lists, watches, resumes from the last complete revision, and lists again after 410.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use super::exchange::Exchange;
@@ -70,8 +71,10 @@ pub struct Counts {
     pub lost: u64,
     /// Streams whose connection broke, or ended in the middle.
     pub cut: u64,
-    /// Requests that were answered with 429, 503 or 504, or not at all.
+    /// Requests that were answered with 429, 503 or 504, or whose connection failed.
     pub refused: u64,
+    /// Requests that the client gave up, because no reply had begun after a few seconds.
+    pub late: u64,
     /// The longest time from the first attempt to resume to the head of a reply with 200.
     pub slowest_gap: Duration,
 }
@@ -89,6 +92,7 @@ impl Counts {
             lost: self.lost + other.lost,
             cut: self.cut + other.cut,
             refused: self.refused + other.refused,
+            late: self.late + other.late,
             slowest_gap: self.slowest_gap.max(other.slowest_gap),
         }
     }
@@ -162,12 +166,12 @@ impl Watcher {
             }
             State::Listing { since, .. } => {
                 if now > *since + patience {
-                    self.refused(now);
+                    self.late(workload, "a list", now);
                 }
             }
             State::Watching { exchange, since, cut, .. } => {
                 if exchange.status().is_none() && now > *since + patience {
-                    self.refused(now);
+                    self.late(workload, "a watch", now);
                 } else if exchange.status() == Some(200) && now > *cut && !calm {
                     self.ended(End::Cut, now);
                 }
@@ -185,8 +189,8 @@ impl Watcher {
                     let (epoch, status) = (*epoch, exchange.status());
                     let body = exchange.body().to_vec();
                     self.listed(workload, epoch, status, &body, now);
-                } else if read.is_err() {
-                    self.refused(now);
+                } else if let Err(error) = read {
+                    self.broken(workload, "a list", &error, now);
                 }
             }
             State::Watching { exchange, from, .. } => {
@@ -212,9 +216,10 @@ impl Watcher {
                                     ));
                                 }
                                 self.closed(now);
-                            } else if read.is_err() {
+                            } else if let Err(error) = read {
                                 self.counts.lost += 1;
                                 self.counts.cut += 1;
+                                workload.failed(format!("a stream broke: {error}"));
                                 self.ended(End::Cut, now);
                             }
                         }
@@ -223,8 +228,12 @@ impl Watcher {
                         self.judge_refusal(workload, status, "a watch");
                         self.refused(now);
                     }
-                    None if read.is_err() => self.refused(now),
-                    Some(_) | None => {}
+                    None => {
+                        if let Err(error) = read {
+                            self.broken(workload, "a watch", &error, now);
+                        }
+                    }
+                    Some(_) => {}
                 }
             }
         }
@@ -256,7 +265,7 @@ impl Watcher {
             let epoch = workload.epoch();
             match self.wire.get(self.number, &address, &path, one) {
                 Ok(exchange) => self.state = State::Listing { exchange, since: now, epoch },
-                Err(_) => self.refused(now),
+                Err(error) => self.broken(workload, "a list", &error, now),
             }
             return;
         }
@@ -272,13 +281,28 @@ impl Watcher {
         }
         match self.wire.watch(self.number, &address, &(path + &query), stream) {
             Ok(exchange) => self.state = State::Watching { exchange, since: now, from, deadline, cut },
-            Err(_) => self.refused(now),
+            Err(error) => self.broken(workload, "a watch", &error, now),
         }
     }
 
-    /// Tries again soon.
+    fn late(&mut self, workload: &Workload, what: &str, now: Instant) {
+        self.counts.late += 1;
+        workload.failed(format!("{what} was given up"));
+        self.retry(now);
+    }
+
+    fn broken(&mut self, workload: &Workload, what: &str, error: &io::Error, now: Instant) {
+        workload.failed(format!("{what} failed: {error}"));
+        self.refused(now);
+    }
+
     fn refused(&mut self, now: Instant) {
         self.counts.refused += 1;
+        self.retry(now);
+    }
+
+    /// Tries again soon.
+    fn retry(&mut self, now: Instant) {
         let pause = Duration::from_millis(self.rng.range_u64(20, PAUSE_MS)) * 2_u32.pow(self.failures);
         self.failures = DOUBLINGS_MAX.min(self.failures + 1);
         self.state = State::Pausing(now + pause);
@@ -288,6 +312,7 @@ impl Watcher {
         if ![429, 503, 504].contains(&status) {
             workload.report(format!("watcher {}: {what} is answered with {status}", self.name));
         }
+        workload.failed(format!("{what} is answered with {status}"));
     }
 
     fn listed(&mut self, workload: &Workload, epoch: usize, status: Option<u16>, body: &[u8], now: Instant) {

@@ -444,7 +444,7 @@ impl Run {
             counts.lists,
             counts.resumes,
             counts.expired,
-            counts.refused,
+            counts.refused + counts.late,
             self.compactions,
             reads.confirmed,
             reads.unanswered,

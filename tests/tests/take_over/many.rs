@@ -111,11 +111,12 @@ pub(super) fn run(release: Release, plan: Plan) {
         watchers.await_all(0, gateway().revision().unwrap(), within).unwrap();
         let counts = watchers.counts();
         println!(
-            "change {}: over after {ended:.2?}; relists {}, 410 {}, slowest client {:.1?}",
+            "change {}: over after {ended:.2?}; relists {}, 410 {}, slowest client {:.1?}; failures: {:?}",
             number + 1,
             counts.lists - lists,
             counts.expired,
-            counts.slowest_gap
+            counts.slowest_gap,
+            workload.take_failures()
         );
     }
     let rate = f64::from(u32::try_from(writer.written() - written).unwrap()) / began.elapsed().as_secs_f64();
@@ -141,7 +142,7 @@ pub(super) fn run(release: Release, plan: Plan) {
         assert!(ended >= connections * times, "{ended} connections ended");
     }
     if change == Change::TakeOver {
-        assert_eq!((counts.cut, counts.refused), (0, 0), "{counts:?}");
+        assert_eq!((counts.cut, counts.refused, counts.late), (0, 0, 0), "{counts:?}");
         assert!(counts.slowest_gap < plan.gap_max(), "{counts:?}");
         assert!(requests > 100 * times as u64, "{requests}");
     }
