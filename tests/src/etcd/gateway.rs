@@ -38,6 +38,19 @@ impl Gateway {
         }
     }
 
+    /// Another of the same endpoints and user, not connected yet.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self {
+            addresses: self.addresses.clone(),
+            next: self.next,
+            user: self.user.clone(),
+            token: self.token.clone(),
+            connection: None,
+            patience: self.patience,
+        }
+    }
+
     /// The same, which waits so long for an answer; a second otherwise.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {

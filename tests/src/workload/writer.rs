@@ -12,6 +12,8 @@ use crate::sim::rng::Rng;
 
 /// A key that no server shows, written all the time: it moves every watcher's proof beyond earlier writes.
 const TICKS: &str = "/registry/ticks/of/a-clock";
+/// Most writes a second over one connection, each after the answer to the one before: on a busy machine that takes milliseconds.
+const RATE_OF_ONE: u64 = 200;
 /// How many times slower it is in the slow mode.
 const SLOWER: u32 = 8;
 const TICK_EVERY: Duration = Duration::from_millis(200);
@@ -31,7 +33,7 @@ struct Shared {
 pub struct Writer {
     workload: Arc<Workload>,
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Writer {
@@ -39,11 +41,17 @@ impl Writer {
     #[must_use]
     pub fn start(workload: &Arc<Workload>, gateway: Gateway, rate: u64, seed: u64) -> Self {
         let shared: Arc<Shared> = Arc::default();
-        let mut work = Work { gateway, rng: Rng::new(seed), sequence: 0 };
-        let pace = Duration::from_nanos(1_000_000_000 / rate.max(1));
-        let (of, ours) = (Arc::clone(workload), Arc::clone(&shared));
-        let thread = std::thread::spawn(move || work.write_until_over(&of, &ours, pace));
-        Self { workload: Arc::clone(workload), shared, thread: Some(thread) }
+        let connections = rate.div_ceil(RATE_OF_ONE).max(1);
+        let pace = Duration::from_nanos(1_000_000_000 * connections / rate.max(1));
+        let threads = (0..connections)
+            .map(|number| {
+                let mut work =
+                    Work { gateway: gateway.another(), rng: Rng::new(seed + number), sequence: number << 40 };
+                let (of, ours) = (Arc::clone(workload), Arc::clone(&shared));
+                std::thread::spawn(move || work.write_until_over(&of, &ours, pace))
+            })
+            .collect();
+        Self { workload: Arc::clone(workload), shared, threads }
     }
 
     /// Switches the slow mode. A store that replaces another one must not reach the revisions of that one before all
@@ -75,7 +83,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.workload.end();
-        let failed = self.thread.take().is_some_and(|thread| thread.join().is_err());
+        let failed = self.threads.drain(..).filter_map(|thread| thread.join().err()).count() > 0;
         assert!(std::thread::panicking() || !failed, "the writer panicked: see above");
     }
 }
@@ -111,7 +119,7 @@ impl Work {
             match done {
                 Ok(revision) => {
                     shared.written.fetch_add(1, Ordering::SeqCst);
-                    shared.newest.store(revision, Ordering::SeqCst);
+                    shared.newest.fetch_max(revision, Ordering::SeqCst);
                 }
                 // The store is away. The write may have happened, or will: the log shows it.
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),
