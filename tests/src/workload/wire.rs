@@ -61,9 +61,17 @@ impl Wire {
     #[must_use]
     pub fn curl() -> Self {
         let command = |url: &str, accept: &str| {
-            let mut curl = Command::new("curl");
-            // Indented otherwise, for whoever reads it.
-            curl.args(["-sNi", "-H", &format!("Accept: {accept}"), &format!("{url}&pretty=false")]);
+            // By itself it keeps the head in its buffer until the body's first byte.
+            let mut curl = Command::new("stdbuf");
+            // Indented without `pretty`, for whoever reads it.
+            curl.args([
+                "-o0",
+                "curl",
+                "-sNi",
+                "-H",
+                &format!("Accept: {accept}"),
+                &format!("{url}&pretty=false"),
+            ]);
             curl
         };
         Self(Form::Program(command, true))

@@ -13,7 +13,7 @@ use crate::sim::rng::Rng;
 /// A key that no server shows, written all the time: it moves every watcher's proof beyond earlier writes.
 const TICKS: &str = "/registry/ticks/of/a-clock";
 /// Most writes a second over one connection, each after the answer to the one before: on a busy machine that takes milliseconds.
-const RATE_OF_ONE: u64 = 200;
+const RATE_OF_ONE: u64 = 50;
 /// How many times slower it is in the slow mode.
 const SLOWER: u32 = 8;
 const TICK_EVERY: Duration = Duration::from_millis(200);

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use revcast_tests::sizes::sizes;
 use revcast_tests::upstream::Next;
 
 use super::{Pair, Pattern};
 
 const WAIT: Duration = Duration::from_secs(10);
-/// A body that no buffer holds.
-const LARGE: u64 = 100 << 20;
+/// A body that no buffer holds, in MiB; another length: `REVCAST_FORWARDED_MIB`.
+const LARGE_MIB: u64 = 100;
 /// How much the server may grow while it passes on large bodies.
 const GROWTH_KB: u64 = 24 << 10;
 
@@ -105,25 +106,27 @@ fn a_client_that_waits_for_100_is_told_when_the_upstream_takes_the_body() {
 
 #[test]
 fn large_bodies_take_no_memory() {
+    const LOG: &str = "/api/v1/namespaces/t/pods/a/log";
+    let [large] = sizes("REVCAST_FORWARDED_MIB", [LARGE_MIB]).map(|mib| mib << 20);
     let pair = Pair::new(&[]);
     pair.upstream.on("/up", |exchange| {
         let mut pattern = Pattern::default();
         let length = exchange.read_body(|piece| pattern.expect(piece))?;
         exchange.reply_to_read("200 OK", format!("{length}"))
     });
-    pair.upstream.on("/down", |exchange| {
-        exchange.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n"))?;
+    pair.upstream.on("/down", move |exchange| {
+        exchange.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {large}\r\n\r\n"))?;
         let mut pattern = Pattern::default();
-        while pattern.at() < LARGE {
-            exchange.send(pattern.next(LARGE))?;
+        while pattern.at() < large {
+            exchange.send(pattern.next(large))?;
         }
         Ok(Next::KeepAlive)
     });
-    pair.upstream.on("/down/chunked", |exchange| {
+    pair.upstream.on(LOG, move |exchange| {
         exchange.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
         let mut pattern = Pattern::default();
-        while pattern.at() < LARGE {
-            let piece = pattern.next(LARGE);
+        while pattern.at() < large {
+            let piece = pattern.next(large);
             exchange.send([format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat())?;
         }
         exchange.send("0\r\n\r\n")?;
@@ -132,10 +135,10 @@ fn large_bodies_take_no_memory() {
     assert_eq!(pair.client().get("/x").status, 200);
     let before = pair.server.resident_kb();
     let mut stream = connect(&pair);
-    write!(stream, "POST /up HTTP/1.1\r\nHost: test\r\nContent-Length: {LARGE}\r\n\r\n").unwrap();
+    write!(stream, "POST /up HTTP/1.1\r\nHost: test\r\nContent-Length: {large}\r\n\r\n").unwrap();
     let mut pattern = Pattern::default();
-    while pattern.at() < LARGE {
-        stream.write_all(pattern.next(LARGE)).unwrap();
+    while pattern.at() < large {
+        stream.write_all(pattern.next(large)).unwrap();
     }
     let mut answer = [0; 15];
     stream.read_exact(&mut answer).unwrap();
@@ -143,21 +146,21 @@ fn large_bodies_take_no_memory() {
     let mut stream = connect(&pair);
     write!(stream, "POST /up HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
     let mut pattern = Pattern::default();
-    while pattern.at() < LARGE {
-        let piece = pattern.next(LARGE);
+    while pattern.at() < large {
+        let piece = pattern.next(large);
         stream.write_all(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat()).unwrap();
     }
     stream.write_all(b"0\r\n\r\n").unwrap();
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 200 OK");
-    for path in ["/down", "/down/chunked"] {
+    for path in ["/down", LOG] {
         let mut connection = pair.client().connect().unwrap();
         let reply = connection.request("GET", path, &[], b"").unwrap();
-        assert_eq!((reply.status, reply.body.len() as u64), (200, LARGE), "{path}");
+        assert_eq!((reply.status, reply.body.len() as u64), (200, large), "{path}");
         Pattern::default().expect(&reply.body);
     }
     let peak = pair.server.peak_kb();
-    eprintln!("{before} KiB before four bodies of {} MiB, {peak} KiB at most", LARGE >> 20);
+    eprintln!("{before} KiB before four bodies of {} MiB, {peak} KiB at most", large >> 20);
     assert!(peak < before + GROWTH_KB, "{before} KiB before, {peak} KiB at most");
 }
 
@@ -165,6 +168,7 @@ fn large_bodies_take_no_memory() {
 #[test]
 fn a_side_that_takes_nothing_is_waited_for() {
     const MANY: usize = 20;
+    const LARGE: u64 = LARGE_MIB << 20;
     let pair = Pair::new(&[]);
     pair.upstream.on("/down", |exchange| {
         exchange.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n"))?;
