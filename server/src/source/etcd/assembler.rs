@@ -19,7 +19,7 @@ const PARTIAL_BYTES_MAX: usize = 1 << 30;
 /// Up to this many events of one revision are searched linearly for a key.
 const PARTIAL_SEARCHED_MAX: usize = 16;
 /// The watch id of a response that is for the stream and not for one of its watches.
-const STREAM: i64 = -1;
+pub(super) const STREAM: i64 = -1;
 
 /// Which keys the watch covers, and so what it can prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

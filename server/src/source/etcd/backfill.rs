@@ -7,21 +7,22 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use etcd_client::{Client, GetOptions, WatchOptions};
+use etcd_client::{Client, GetOptions};
 use revcast_engine::history::{Contradiction, History, OlderEvents, PastChange};
 use revcast_engine::revision::Revision;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking, spawn_local};
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{interval, sleep};
 
 use super::assembler::{Break, Coverage, Proof, RawBatch, RevisionAssembler};
 use super::backoff::Backoff;
 use super::context::EtcdContext;
-use super::link::{Purpose, explain, is_compacted};
+use super::link::{Purpose, is_compacted};
 use super::load::wall_seconds;
 use super::oldest;
+use super::segments::Segments;
 use super::stop::Stop;
-use super::stream;
+use super::stream::{Keys, Messages};
 use super::write::number_of;
 use crate::log;
 use crate::progress::Step;
@@ -119,13 +120,13 @@ impl HistoryReader {
         let client = Box::pin(self.context.links.open(Purpose::Watch)).await?;
         let span = oldest::find(&self.context, &client, end, failed).await?;
         self.begin_after(span.from);
-        let (mut ask, mut messages, _reader) = stream::read(self.watch(&client, span.from).await?);
+        let mut messages = self.watch(&client, span.from, failed).await?;
         let mut assembler = RevisionAssembler::new(self.cluster, self.coverage, span.from);
         let mut asking = interval(ASK);
         let (mut reached, mut advanced) = (span.from, Instant::now());
         while reached < end {
             tokio::select! {
-                message = messages.recv() => {
+                message = messages.next() => {
                     let response = message.ok_or(Stop::Ended)??;
                     let mut proof = Proof::default();
                     let passed = assembler.handle(response, &mut proof);
@@ -142,7 +143,7 @@ impl HistoryReader {
                         return Err(Stop::Lags);
                     }
                     if self.coverage == (Coverage::Prefix { progress_on_request: true }) {
-                        ask.request_progress().await.map_err(|_| Stop::Ended)?;
+                        messages.request_progress()?;
                     }
                 }
             }
@@ -161,28 +162,15 @@ impl HistoryReader {
     }
 
     /// A watch with the states before.
-    async fn watch(&self, client: &Client, from: Revision) -> Result<etcd_client::WatchStream, Stop> {
-        let mut options = WatchOptions::new()
-            .with_start_revision(number_of(from.next()))
-            .with_progress_notify()
-            .with_fragment()
-            .with_prev_key();
-        let key = match self.coverage {
-            Coverage::All => {
-                options = options.with_all_keys();
-                ""
-            }
-            Coverage::Prefix { .. } => {
-                options = options.with_prefix();
-                self.context.layout.prefix()
-            }
+    async fn watch(&self, client: &Client, from: Revision, failed: u32) -> Result<Messages, Stop> {
+        let keys = Keys::of(self.context.layout.prefix(), self.coverage, true);
+        // The last attempt is as simple as it can be.
+        let is_last = failed + 1 >= oldest::ATTEMPTS_MAX;
+        let segments = match is_last {
+            true => Segments::one(from.next()),
+            false => Segments::many(from.next(), self.end),
         };
-        let mut watches = client.watch_client().max_decoding_message_size(usize::MAX);
-        match timeout(WITHIN, watches.watch(key, Some(options))).await {
-            Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(error)) => Err(Stop::Failed(explain(&error, false))),
-            Err(_) => Err(Stop::Lags),
-        }
+        Messages::open(client, keys, segments, WITHIN).await
     }
 
     /// Takes some revisions. Where a state before is compacted by now, and where the resources that are served change, the

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use etcd_client::{Client, WatchOptions};
+use etcd_client::Client;
 use revcast_engine::revision::Revision;
 use tokio::time::{interval, sleep, timeout};
 
@@ -30,9 +30,10 @@ use super::oldest::{self, Span};
 use super::options::{WarmStart, WatchWish};
 use super::read_index::head;
 use super::replay::{Recent, Replay};
+use super::segments::Segments;
 use super::stop::Stop;
-use super::write::number_of;
-use super::{load, stream, version};
+use super::stream::{Keys, Messages};
+use super::{load, version};
 use crate::log;
 use crate::source::epoch::Epoch;
 use crate::source::{Fault, SourceError};
@@ -411,27 +412,18 @@ impl Follower {
         let prefix = context.layout.prefix();
         let replay = state.recent.replay(prefix, last);
         let from = replay.as_ref().map_or_else(|| last.next(), Replay::from);
-        let mut options =
-            WatchOptions::new().with_start_revision(number_of(from)).with_progress_notify().with_fragment();
-        let key = match coverage {
-            Coverage::All => {
-                options = options.with_all_keys();
-                ""
-            }
-            Coverage::Prefix { .. } => {
-                options = options.with_prefix().with_prev_key();
-                prefix
-            }
+        let segments = match state.replays_to() {
+            // The last attempt is as simple as it can be.
+            Some(to) if self.failed + 1 < oldest::ATTEMPTS_MAX => Segments::many(from, to),
+            Some(_) | None => Segments::one(from),
         };
-        let mut watches = client.watch_client().max_decoding_message_size(usize::MAX);
-        let stream = match timeout(CREATE_WITHIN, watches.watch(key, Some(options))).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return Stop::Failed(explain(&error, false)),
-            Err(_) => return Stop::Lags,
+        let keys = Keys::of(prefix, coverage, false);
+        let mut messages = match Messages::open(client, keys, segments, CREATE_WITHIN).await {
+            Ok(messages) => messages,
+            Err(stop) => return stop,
         };
         context.commands.stats.remote.watches.fetch_add(1, Ordering::Relaxed);
         let mut assembler = RevisionAssembler::new(state.cluster, coverage, last);
-        let (mut ask, mut messages, _reader) = stream::read(stream);
         state.owed = None;
         match replay {
             Some(replay) => assembler = assembler.with_replay(replay),
@@ -467,7 +459,7 @@ impl Follower {
             tokio::select! {
                 biased;
                 () = context.doubt.notified() => return Stop::Doubt,
-                message = messages.recv() => {
+                message = messages.next() => {
                     let response = match message {
                         Some(Ok(response)) => response,
                         Some(Err(stop)) => return stop,
@@ -512,8 +504,8 @@ impl Follower {
                     let is_waiting = context.behind_since().is_some() || !state.is_served();
                     if is_waiting && coverage == (Coverage::Prefix { progress_on_request: true }) {
                         context.commands.stats.remote.progress_requests.fetch_add(1, Ordering::Relaxed);
-                        if ask.request_progress().await.is_err() {
-                            return Stop::Ended;
+                        if let Err(stop) = messages.request_progress() {
+                            return stop;
                         }
                     }
                 }

@@ -29,7 +29,7 @@ use crate::source::{Fault, SourceError};
 
 /// Events that become visible together at most.
 const PUBLISH_EVENTS: usize = 512;
-/// The longest replay. Half of the history takes a quarter of the time.
+/// The longest replay.
 const REPLAY_MAX: Duration = Duration::from_secs(30);
 
 /// The state that is kept from one watch to the next.
@@ -94,6 +94,11 @@ impl Followed {
     /// Whether clients see it.
     pub(super) const fn is_served(&self) -> bool {
         self.unserved.is_none()
+    }
+
+    /// The revision up to which history is replayed before it is served; `None`: it is served.
+    pub(super) fn replays_to(&self) -> Option<Revision> {
+        self.unserved.as_ref().map(|unserved| unserved.to)
     }
 
     /// Whether it is to be served now.

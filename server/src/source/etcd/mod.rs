@@ -2,8 +2,8 @@
 //!
 //! One thread with its own runtime (tokio is used nowhere else) drives everything: `follow` keeps a watch open and the engine
 //! fed, `assembler` decides what a watch response proves, `load` reads the whole state in pages, `pager` sets the size of a
-//! page, `oldest` finds where history begins, `backfill` reads it while the state is served, `definitions` knows the resources that
-//! the cluster defines itself, `replay` and `compare` check whether etcd's history and state are still those that are served,
+//! page, `oldest` finds where history begins, `segments` reads it by several watches at once, `backfill` does while the state is
+//! served, `definitions` knows the resources that the cluster defines itself, `replay` and `compare` check whether etcd's history and state are still those that are served,
 //! `read_index` requests the cluster's revision for all readers that wait, `write` makes transactions, `lease` the leases of objects
 //! that expire, `link` the connections. `census` counts what the keys hold, `survey` reads them once for the doctor, and `overrides` names
 //! what is kept in another etcd. `assembler` and `follow` implement the guarantees; the rest moves messages.
@@ -28,6 +28,7 @@ mod overrides;
 mod pager;
 mod read_index;
 mod replay;
+mod segments;
 mod stop;
 mod stream;
 mod survey;

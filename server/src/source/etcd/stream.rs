@@ -1,48 +1,183 @@
 //! A watch stream, from etcd's messages to those of the assembler.
 //!
-//! Owns the task that reads it, and how many messages wait. It only converts them: `assembler` decides what they prove.
+//! Owns the task that reads it and asks for what `segments` wants, and how many messages wait. It only converts them: `assembler`
+//! decides what they prove.
 
-use etcd_client::WatchStream;
+use std::time::Duration;
+
+use etcd_client::{Client, WatchOptions, WatchRequestSender, WatchResponseStream};
+use revcast_engine::revision::Revision;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
-use super::assembler::{Break, RawEvent, Response};
+use super::assembler::{Break, Coverage, RawEvent, Response};
 use super::link::explain;
 use super::read_index::revision;
+use super::segments::{Request, Segments};
 use super::stop::Stop;
+use super::write::number_of;
 
 /// Messages of a watch that may wait while a shard catches up.
 const WAITING_MAX: usize = 256;
 
-/// Ends the reader of a stream when the watch ends.
-pub(super) struct Reader(JoinHandle<()>);
+/// What is watched: the same for every watch of a stream.
+#[derive(Clone, Debug)]
+pub(super) struct Keys {
+    /// Where they begin.
+    pub(super) key: String,
+    /// Where they end, and what else is asked for.
+    pub(super) options: WatchOptions,
+}
 
-impl Drop for Reader {
+/// A stream that is open.
+pub(super) struct Messages {
+    received: mpsc::Receiver<Result<Response, Stop>>,
+    progress: mpsc::Sender<()>,
+    reader: JoinHandle<()>,
+}
+
+impl Drop for Messages {
     fn drop(&mut self) {
-        self.0.abort();
+        self.reader.abort();
     }
 }
 
-/// Reads a stream concurrently with publishing: etcd does not wait for a shard, up to a bound.
-pub(super) fn read(
-    stream: WatchStream,
-) -> (etcd_client::WatchRequestSender, mpsc::Receiver<Result<Response, Stop>>, Reader) {
-    let (ask, mut stream) = stream.split();
-    let (sender, messages) = mpsc::channel(WAITING_MAX);
-    let reader = tokio::task::spawn_local(async move {
+impl Messages {
+    /// Opens a stream within this time. It is read concurrently with publishing: etcd does not wait for a shard, up to a bound.
+    ///
+    /// # Errors
+    /// etcd does not open it.
+    pub(super) async fn open(
+        client: &Client,
+        keys: Keys,
+        segments: Segments,
+        within: Duration,
+    ) -> Result<Self, Stop> {
+        let mut segments = segments;
+        let mut requests = segments.begin().into_iter();
+        let Some(Request::Watch { id, from }) = requests.next() else { return Err(Stop::Ended) };
+        let options = keys.options(id, from);
+        let mut watches = client.watch_client().max_decoding_message_size(usize::MAX);
+        let stream = match timeout(within, watches.watch(keys.key.as_str(), Some(options))).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return Err(Stop::Failed(explain(&error, false))),
+            Err(_) => return Err(Stop::Lags),
+        };
+        let (ask, stream) = stream.split();
+        let (sender, received) = mpsc::channel(WAITING_MAX);
+        let (progress, wanted) = mpsc::channel(1);
+        let mut reader = Reader { ask, keys, segments, sender };
+        let reader = tokio::task::spawn_local(async move {
+            if reader.send(requests).await.is_ok() {
+                reader.run(stream, wanted).await;
+            }
+        });
+        Ok(Self { received, progress, reader })
+    }
+
+    /// The next message; `None`: etcd closed the stream.
+    pub(super) async fn next(&mut self) -> Option<Result<Response, Stop>> {
+        self.received.recv().await
+    }
+
+    /// Asks how far the watch is.
+    ///
+    /// # Errors
+    /// The stream is closed.
+    pub(super) fn request_progress(&self) -> Result<(), Stop> {
+        match self.progress.try_send(()) {
+            Ok(()) | Err(mpsc::error::TrySendError::Full(())) => Ok(()),
+            Err(mpsc::error::TrySendError::Closed(())) => Err(Stop::Ended),
+        }
+    }
+}
+
+impl Keys {
+    /// All that a watch of this coverage needs; with the state before each event, if it is wanted or proves something.
+    pub(super) fn of(prefix: &str, coverage: Coverage, with_before: bool) -> Self {
+        let options = WatchOptions::new().with_progress_notify().with_fragment();
+        let (key, options) = match coverage {
+            Coverage::All => ("", options.with_all_keys()),
+            Coverage::Prefix { .. } => (prefix, options.with_prefix()),
+        };
+        let with_before = with_before || coverage != Coverage::All;
+        let options = if with_before { options.with_prev_key() } else { options };
+        Self { key: key.to_owned(), options }
+    }
+
+    fn options(&self, id: Option<i64>, from: Revision) -> WatchOptions {
+        let options = self.options.clone().with_start_revision(number_of(from));
+        id.into_iter().fold(options, WatchOptions::with_watch_id)
+    }
+}
+
+/// Reads a stream.
+struct Reader {
+    ask: WatchRequestSender,
+    keys: Keys,
+    segments: Segments,
+    sender: mpsc::Sender<Result<Response, Stop>>,
+}
+
+/// Nobody listens any more, or etcd does not.
+struct Over;
+
+impl Reader {
+    async fn run(&mut self, stream: WatchResponseStream, wanted: mpsc::Receiver<()>) {
+        let (mut stream, mut wanted) = (stream, wanted);
         loop {
-            let message = match stream.message().await {
-                Ok(Some(message)) => response(message).map_err(Stop::Broke),
-                Ok(None) => return,
-                Err(error) => Err(Stop::Failed(explain(&error, false))),
+            let done = tokio::select! {
+                message = stream.message() => match message {
+                    Ok(Some(message)) => self.take(message).await,
+                    Ok(None) => Err(Over),
+                    Err(error) => self.fail(Stop::Failed(explain(&error, false))).await,
+                },
+                Some(()) = wanted.recv() => {
+                    let requests = self.segments.want_progress();
+                    self.send(requests).await
+                }
             };
-            let over = message.is_err();
-            if sender.send(message).await.is_err() || over {
+            if done.is_err() {
                 return;
             }
         }
-    });
-    (ask, messages, Reader(reader))
+    }
+
+    async fn take(&mut self, message: etcd_client::WatchResponse) -> Result<(), Over> {
+        let response = match response(message) {
+            Ok(response) => response,
+            Err(broke) => return self.fail(Stop::Broke(broke)).await,
+        };
+        let (passed, requests) = self.segments.take(response);
+        // What is not to come any more is said first: etcd goes on with it meanwhile.
+        self.send(requests).await?;
+        for response in passed {
+            self.sender.send(Ok(response)).await.map_err(|_| Over)?;
+        }
+        Ok(())
+    }
+
+    async fn fail(&self, stop: Stop) -> Result<(), Over> {
+        // Nobody may listen.
+        let _ = self.sender.send(Err(stop)).await;
+        Err(Over)
+    }
+
+    async fn send(&mut self, requests: impl IntoIterator<Item = Request>) -> Result<(), Over> {
+        for request in requests {
+            let sent = match request {
+                Request::Watch { id, from } => {
+                    let options = self.keys.options(id, from);
+                    self.ask.watch(self.keys.key.as_str(), Some(options)).await
+                }
+                Request::Cancel { id } => self.ask.cancel(id).await,
+                Request::Progress => self.ask.request_progress().await,
+            };
+            sent.map_err(|_| Over)?;
+        }
+        Ok(())
+    }
 }
 
 /// A message for the assembler; values are moved, not copied.
