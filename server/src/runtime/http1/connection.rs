@@ -32,7 +32,7 @@ const UNLIKE_METHODS: usize = 3;
 /// The kernel's send buffer of a connection with many streams: an event of 1 KiB for 100 of them is a tenth of it.
 const STREAMS_SEND_BUFFER: usize = 1 << 20;
 /// How long a client may take to resume a watch that ended because another process has taken over.
-const RESUME_TIMEOUT: Duration = Duration::from_millis(500);
+const RESUME_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a connection from the reserve may take to send its request.
 const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
