@@ -2,8 +2,8 @@
 //!
 //! - `latency`: one connection, one request after another. The median of each round, and the difference, which is what the server
 //!   adds: a hop of the loopback, two heads, two wake-ups.
-//! - `rate`: sixteen connections send a number of requests per second, paced; how much of a core the server takes, and how long the
-//!   requests take.
+//! - `rate`: sixteen connections send a number of requests per second, paced; how much of a core the server takes, how long the
+//!   requests take in each round, and the difference of the medians.
 //!
 //! The server is a process of its own, with one shard pinned to CPU 0; everything else runs on CPU 1. The upstream answers 1 KiB of JSON at once. With `--test` each part runs once and briefly, and nothing is
 //! measured.
@@ -30,13 +30,15 @@ const TICKS: f64 = 100.0;
 struct Extent {
     rounds: usize,
     requests: usize,
+    rate_rounds: usize,
     rate: u32,
     duration: Duration,
 }
 
 const MEASURED: Extent =
-    Extent { rounds: 15, requests: 2_000, rate: 2_000, duration: Duration::from_secs(5) };
-const TRIED: Extent = Extent { rounds: 1, requests: 20, rate: 100, duration: Duration::from_millis(200) };
+    Extent { rounds: 15, requests: 2_000, rate_rounds: 5, rate: 2_000, duration: Duration::from_secs(5) };
+const TRIED: Extent =
+    Extent { rounds: 1, requests: 20, rate_rounds: 1, rate: 100, duration: Duration::from_millis(200) };
 
 fn main() {
     let is_test = std::env::args().any(|argument| argument == "--test");
@@ -56,8 +58,7 @@ fn main() {
     if is_test {
         println!("Success\nTesting forwarding/rate");
     }
-    rate(&extent, "upstream itself", &upstream, None);
-    rate(&extent, "through the server", &server.address, Some(server.child.id()));
+    rates(&extent, &upstream, &server);
     if is_test {
         println!("Success");
     }
@@ -80,13 +81,29 @@ fn latency(extent: &Extent, upstream: &str, server: &str) {
             second.saturating_sub(first)
         );
     }
+    print_added("latency", added);
+}
+
+fn rates(extent: &Extent, upstream: &str, server: &Server) {
+    let direct = || rate(extent, "upstream itself", upstream, None);
+    let through = || rate(extent, "through the server", &server.address, Some(server.child.id()));
+    let mut added = Vec::new();
+    for round in 0..extent.rate_rounds {
+        let (first, second) = if round % 2 == 0 {
+            (direct(), through())
+        } else {
+            let second = through();
+            (direct(), second)
+        };
+        added.push(second.saturating_sub(first));
+    }
+    print_added("rate", added);
+}
+
+fn print_added(name: &str, mut added: Vec<Duration>) {
     added.sort();
-    println!(
-        "latency: added {:.1?} ({:.1?}..{:.1?})",
-        added[added.len() / 2],
-        added[0],
-        added[added.len() - 1]
-    );
+    let (least, most) = (added[0], added[added.len() - 1]);
+    println!("{name}: added {:.1?} ({least:.1?}..{most:.1?})", added[added.len() / 2]);
 }
 
 fn median(peer: &mut Peer, requests: usize) -> Duration {
@@ -95,8 +112,8 @@ fn median(peer: &mut Peer, requests: usize) -> Duration {
     took[requests / 2]
 }
 
-/// Sends requests at a rate, and prints how long they took from when they were due.
-fn rate(extent: &Extent, name: &str, address: &str, pid: Option<u32>) {
+/// Sends requests at a rate, and prints how long they took from when they were due; returns the median.
+fn rate(extent: &Extent, name: &str, address: &str, pid: Option<u32>) -> Duration {
     let before = pid.map(cpu);
     let began = Instant::now();
     let each = Duration::from_secs(1) * u32::try_from(CONNECTIONS).expect("few") / extent.rate;
@@ -132,6 +149,7 @@ fn rate(extent: &Extent, name: &str, address: &str, pid: Option<u32>) {
         at(50),
         at(99)
     );
+    at(50)
 }
 
 /// Seconds of CPU that a process has used.
