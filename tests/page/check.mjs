@@ -16,6 +16,7 @@ const TOKEN = "operators";
 const KEPT = 300;
 const TICKS = 1_000;
 const AT_ONCE = 50;
+const ATTEMPTS = 3;
 // What may be more afterwards: less than a word for each document, and a row or two.
 const GROWN_BYTES = 64 << 10;
 const GROWN_NODES = 100;
@@ -53,9 +54,14 @@ async function remains(stream) {
     }
   };
   await show(KEPT + 100);
-  const before = await streamed.held();
-  await show(TICKS);
-  const after = await streamed.held();
+  let before, after = await streamed.held();
+  // Code that is compiled late, on a busy machine, is there once; what is held for each document is there every time.
+  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+    before = after;
+    await show(TICKS);
+    after = await streamed.held();
+    if (after.bytes - before.bytes < GROWN_BYTES) break;
+  }
   const kept = await streamed.run(`held.samples.kept.length`);
   console.log(`     ${JSON.stringify(before)}, then ${JSON.stringify(after)}, ${kept} samples`);
   assert.ok(kept > KEPT / 2 && kept < KEPT * 1.2, `${kept} samples: as many as it keeps`);
