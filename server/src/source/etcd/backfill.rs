@@ -166,10 +166,8 @@ impl HistoryReader {
         let keys = Keys::of(self.context.layout.prefix(), self.coverage, true);
         // The last attempt is as simple as it can be.
         let is_last = failed + 1 >= oldest::ATTEMPTS_MAX;
-        let segments = match is_last {
-            true => Segments::one(from.next()),
-            false => Segments::many(from.next(), self.end),
-        };
+        let segments =
+            if is_last { Segments::one(from.next()) } else { Segments::many(from.next(), self.end) };
         Messages::open(client, keys, segments, WITHIN).await
     }
 
