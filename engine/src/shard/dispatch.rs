@@ -46,7 +46,7 @@ impl Shard {
         }
         if outlet.has_groups() && class.members.are_out_of_order() {
             let mut members = std::mem::take(&mut class.members);
-            members.put_in_order(|id| outlet.group_of(id), |id, at| self.table.set_member(id, at));
+            members.put_in_order(|id| outlet.order_of(id), |id, at| self.table.set_member(id, at));
             let Some(class) = &mut self.table.classes[number as usize] else { return false };
             class.members = members;
         }

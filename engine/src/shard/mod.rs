@@ -93,8 +93,9 @@ pub trait Outlet {
         false
     }
 
-    /// The group of a watcher, if there are groups.
-    fn group_of(&self, _: WatcherId) -> u32 {
+    /// The place of a watcher in the order in which they are best served, if there are groups: those of a group follow one
+    /// another.
+    fn order_of(&self, _: WatcherId) -> u64 {
         0
     }
 

@@ -173,11 +173,11 @@ impl Members {
     /// Puts those of a group one after another. Only between rounds. Calls `moved` with the new index of each.
     pub(crate) fn put_in_order(
         &mut self,
-        group_of: impl Fn(WatcherId) -> u32,
+        order_of: impl Fn(WatcherId) -> u64,
         mut moved: impl FnMut(WatcherId, u32),
     ) {
         self.joined = 0;
-        self.ids.sort_by_cached_key(|id| group_of(*id));
+        self.ids.sort_by_cached_key(|id| order_of(*id));
         self.ids.iter().zip(0..).for_each(|(id, at)| moved(*id, at));
     }
 

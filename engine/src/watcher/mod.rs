@@ -41,6 +41,12 @@ impl WatcherId {
         self.slot as usize
     }
 
+    /// Both in one number, which no other watch of the shard has at the same time.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        (self.generation as u64) << 32 | self.slot as u64
+    }
+
     /// Distinguishes successive watches in one slot.
     #[must_use]
     pub const fn generation(self) -> u32 {

@@ -223,7 +223,7 @@ impl Outlet for Port<'_> {
         true
     }
 
-    fn group_of(&self, id: WatcherId) -> u32 {
+    fn order_of(&self, id: WatcherId) -> u64 {
         // As connections are, in an order of their own.
         [2, 0, 1][id.slot() % 3]
     }

@@ -102,9 +102,9 @@ impl Place {
         Self { stream: key.index(), ..Self::alone(conn) }
     }
 
-    /// Whether the connection has other streams.
-    pub(super) const fn is_among(self) -> bool {
-        self.stream != Self::ONLY
+    /// The connections one after another, and the streams of each; 0: alone on its connection.
+    pub(super) fn order(self) -> u64 {
+        if self.stream == Self::ONLY { 0 } else { u64::from(self.conn.get()) << 32 | u64::from(self.stream) }
     }
 
     /// The connection's slot.

@@ -76,15 +76,9 @@ impl Conns {
                 rest = after;
                 continue;
             };
-            if place.key().is_some() {
-                let keys = &mut self.gathered.keys;
-                keys.clear();
-                keys.extend(rest.iter().map_while(|id| {
-                    place_of(*id).filter(|other| other.conn() == place.conn()).and_then(Place::key)
-                }));
-                let (group, after) = rest.split_at(keys.len());
-                self.offer_group(place.conn(), group, what, answers);
-                rest = after;
+            if let Some(key) = place.key() {
+                let served = self.offer_group((place, key), rest, &place_of, what, answers);
+                rest = &rest[served..];
                 continue;
             }
             rest = after;

@@ -271,9 +271,9 @@ impl Outlet for Watches {
         self.conns.watches_on_streams() > 0
     }
 
-    fn group_of(&self, id: WatcherId) -> u32 {
+    fn order_of(&self, id: WatcherId) -> u64 {
         // Those that are alone on their connections come first, in any order.
-        Self::place_of(&self.entries, id).filter(|place| place.is_among()).map_or(0, |place| 1 + place.conn())
+        Self::place_of(&self.entries, id).map_or(0, Place::order)
     }
 
     fn deliveries_per_turn(&self) -> usize {

@@ -80,9 +80,9 @@ impl Bounds {
         self.frames.pay(cost)
     }
 
-    /// A DATA frame is sent.
-    pub(super) fn sent_data(&mut self) {
-        self.frames.earn(2);
+    /// So many DATA frames are sent.
+    pub(super) fn sent_data(&mut self, frames: u32) {
+        self.frames.earn(frames.saturating_mul(2));
     }
 
     /// Counts a stream that was reset. False: too many.

@@ -190,14 +190,14 @@ impl<S> Connection<S> {
     /// Whether the peer takes nothing more of a stream: it ended, or was reset.
     #[must_use]
     pub fn is_done(&self, key: StreamKey) -> bool {
-        self.streams.get(key).is_none_or(|stream| stream.local == Half::Done)
+        self.streams.get(key).is_none_or(|stream| !stream.is_open_to_peer())
     }
 
     /// Ends a stream with an error.
     pub fn reset(&mut self, key: StreamKey, code: ErrorCode) {
-        let Some(stream) = self.streams.get_mut(key) else { return };
-        if (stream.local, stream.remote) != (Half::Done, Half::Done) {
-            stream.close();
+        if self.streams.get(key).is_some_and(|stream| !stream.is_over())
+            && let Some(stream) = self.streams.close(key)
+        {
             stream.is_reset_here = true;
             frame::push_reset(&mut self.control, stream.id, code);
         }

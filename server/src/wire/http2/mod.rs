@@ -122,6 +122,12 @@ impl StreamKey {
     pub const fn at(index: u32) -> Self {
         Self(index)
     }
+
+    /// The key after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
 }
 
 /// What this side allows, and announces.

@@ -193,9 +193,8 @@ impl<S> Connection<S> {
     ) -> Result<(), Fault> {
         match self.streams.find(id) {
             Known::At(key) => {
-                let Some(stream) = self.streams.get_mut(key) else { return Ok(()) };
-                let was_open = (stream.local, stream.remote) != (Half::Done, Half::Done);
-                stream.close();
+                let was_open = self.streams.get(key).is_some_and(|stream| !stream.is_over());
+                let Some(stream) = self.streams.close(key) else { return Ok(()) };
                 stream.is_reset_here = true;
                 if was_open && let Some(carried) = &mut stream.carried {
                     events.reset(key, carried);
@@ -419,19 +418,10 @@ impl<S> Connection<S> {
             }
         };
         self.counts.too_large += u32::from(request.is_too_large);
-        let key = self.streams.add(Stream {
-            id,
-            remote: if has_ended { Half::Done } else { Half::Open },
-            local: Half::Open,
-            is_answered: false,
-            wants_room: false,
-            is_reset_here: false,
-            window: i64::from(self.peer.initial_window),
-            remote_window: self.limits.stream_window,
-            consumed: 0,
-            content_left: request.content_length.filter(|_| !request.is_websocket),
-            carried: None,
-        });
+        let remote = if has_ended { Half::Done } else { Half::Open };
+        let content_left = request.content_length.filter(|_| !request.is_websocket);
+        let stream = Stream::new(id, remote, self.limits.stream_window, content_left);
+        let key = self.streams.add(stream, self.peer.initial_window);
         let carried = events.request(key, request);
         if let Some(stream) = self.streams.get_mut(key) {
             stream.carried = Some(carried);
@@ -494,12 +484,11 @@ impl<S> Connection<S> {
             Known::Idle => Err(Fault::protocol("RST_STREAM is of a stream that was not opened")),
             Known::Ended | Known::ResetHere | Known::Passed => self.pay(1),
             Known::At(key) => {
-                let Some(stream) = self.streams.get_mut(key) else { return Ok(()) };
-                if (stream.local, stream.remote) == (Half::Done, Half::Done) {
+                if self.streams.get(key).is_some_and(Stream::is_over) {
                     return self.pay(1);
                 }
+                let Some(stream) = self.streams.close(key) else { return Ok(()) };
                 let is_answered = stream.is_answered;
-                stream.close();
                 if let Some(carried) = &mut stream.carried {
                     events.reset(key, carried);
                 }
@@ -533,12 +522,8 @@ impl<S> Connection<S> {
         }
         let change = i64::from(self.peer.initial_window) - before;
         if change != 0 {
-            for stream in self.streams.iter_mut() {
-                stream.window += change;
-                if stream.window > WINDOW_MAX {
-                    return Err(Fault::of(ErrorCode::FlowControlError, "a stream's window is over 2^31-1"));
-                }
-            }
+            let too_far = |_| Fault::of(ErrorCode::FlowControlError, "a stream's window is over 2^31-1");
+            self.streams.widen_all(change).map_err(too_far)?;
         }
         frame::push(&mut self.control, kind::SETTINGS, flag::ACK, 0, &[]);
         if change > 0 {
@@ -607,19 +592,19 @@ impl<S> Connection<S> {
             Known::Ended | Known::ResetHere | Known::Passed => return Ok(()),
         };
         let Some(stream) = self.streams.get_mut(key) else { return Ok(()) };
-        if stream.local == Half::Done && stream.remote == Half::Done {
+        if stream.is_over() {
             return Ok(());
         }
         if increment == 0 {
             let by_nothing = (ErrorCode::ProtocolError, "a window grows by 0");
             return self.stream_error(head.stream, by_nothing, events);
         }
-        stream.window += increment;
-        if stream.window > WINDOW_MAX {
+        if self.streams.widen(key, increment).is_err() {
             let too_far = (ErrorCode::FlowControlError, "a stream's window is over 2^31-1");
             return self.stream_error(head.stream, too_far, events);
         }
-        if stream.wants_room && stream.window > 0 && self.window > 0 {
+        let has_room = self.room(key) > 0;
+        if let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.wants_room && has_room) {
             stream.wants_room = false;
             if let Some(carried) = &mut stream.carried {
                 events.room(key, carried);

@@ -2,7 +2,6 @@
 //! them.
 
 use super::frame::{self, FrameHead, flag, kind};
-use super::streams::Half;
 use super::{Connection, StreamKey, hpack};
 
 /// What became of data that was to be sent.
@@ -18,20 +17,20 @@ pub struct Pushed {
 impl<S> Connection<S> {
     /// Appends a field block that answers a stream. `ended`: no body follows. Nothing of a stream that is done.
     pub fn push_head(&mut self, key: StreamKey, block: &[u8], ended: bool, out: &mut Vec<u8>) {
-        let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.local == Half::Open) else {
+        let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.is_open_to_peer()) else {
             return;
         };
         stream.is_answered = true;
-        if ended {
-            stream.local = Half::Done;
-        }
         let (id, flags) = (stream.id, if ended { flag::END_STREAM } else { 0 });
+        if ended {
+            self.streams.finish(key);
+        }
         self.push_block(id, flags, block, out);
     }
 
     /// Appends the field block of an interim response: 100 Continue.
     pub fn push_interim_head(&mut self, key: StreamKey, block: &[u8], out: &mut Vec<u8>) {
-        let stream = self.streams.get(key).filter(|stream| stream.local == Half::Open && !stream.is_answered);
+        let stream = self.streams.get(key).filter(|stream| stream.is_open_to_peer() && !stream.is_answered);
         if let Some(id) = stream.map(|stream| stream.id) {
             self.push_block(id, 0, block, out);
         }
@@ -57,9 +56,10 @@ impl<S> Connection<S> {
     /// Bytes that a stream may send now.
     #[must_use]
     pub fn room(&self, key: StreamKey) -> usize {
-        let stream = self.streams.get(key).filter(|stream| stream.local == Half::Open);
-        let room = stream.map_or(0, |stream| stream.window.min(self.window));
-        usize::try_from(room).unwrap_or(0)
+        if self.is_done(key) {
+            return 0;
+        }
+        usize::try_from(self.streams.window(key).min(self.window)).unwrap_or(0)
     }
 
     /// Appends data of a stream, as far as the windows allow. `ended`: it is the last.
@@ -67,21 +67,19 @@ impl<S> Connection<S> {
         if self.has_control() {
             self.take_control(out);
         }
-        let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.local == Half::Open) else {
+        let room = self.room(key);
+        let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.is_open_to_peer()) else {
             return Pushed { bytes: 0, is_all: false };
         };
-        let room = usize::try_from(stream.window.min(self.window)).unwrap_or(0);
         let (fits, rest) = data.split_at(data.len().min(room));
         let is_all = rest.is_empty();
         stream.wants_room = !is_all;
-        let ended = ended && is_all;
+        let (id, ended) = (stream.id, ended && is_all);
         if ended {
-            stream.local = Half::Done;
+            self.streams.finish(key);
         }
-        let sent = i64::try_from(fits.len()).unwrap_or(i64::MAX);
-        stream.window -= sent;
-        self.window -= sent;
-        let id = stream.id;
+        self.streams.sent(key, fits.len());
+        self.window -= i64::try_from(fits.len()).unwrap_or(i64::MAX);
         let most = self.peer.payload_bytes_max as usize;
         let mut left = fits;
         while !left.is_empty() || (ended && fits.is_empty()) {
@@ -91,7 +89,7 @@ impl<S> Connection<S> {
             let len = u32::try_from(part.len()).unwrap_or(u32::MAX);
             out.extend_from_slice(&FrameHead { len, kind: kind::DATA, flags, stream: id }.to_bytes());
             out.extend_from_slice(part);
-            self.bounds.sent_data();
+            self.bounds.sent_data(1);
             if left.is_empty() {
                 break;
             }
@@ -99,33 +97,45 @@ impl<S> Connection<S> {
         Pushed { bytes: fits.len(), is_all }
     }
 
-    /// Takes the room for a frame with so many bytes of data, which must be sent next on the stream whose number is returned.
-    /// `None`: it does not fit in one frame, control bytes go first, or the stream is not eligible.
-    pub fn begin_frame(
+    /// Lets this sender begin whole frames on a stream: nothing else is sent on it from now on, until it ends. `None`: nobody may.
+    pub fn set_sender(&mut self, key: StreamKey, sender: Option<u64>) {
+        self.streams.set_sender(key, sender);
+    }
+
+    /// Whether this sender may begin frames on the stream.
+    #[must_use]
+    pub fn is_sender(&self, key: StreamKey, sender: u64) -> bool {
+        self.streams.is_sender(key, sender)
+    }
+
+    /// Takes the room for a frame with so many bytes of data on each of the streams, for its sender. The frames must be sent next.
+    /// Calls `began` with the number of each stream; with `None`, if there is no room for all of it in one frame, control bytes go
+    /// first, or it is another's.
+    pub fn begin_frames(
         &mut self,
-        key: StreamKey,
         len: usize,
-        is_eligible: impl FnOnce(&S) -> bool,
-    ) -> Option<u32> {
-        if len > self.peer.payload_bytes_max as usize || self.has_control() {
-            return None;
+        streams: impl Iterator<Item = (StreamKey, u64)>,
+        mut began: impl FnMut(Option<u32>),
+    ) {
+        let fits = len <= self.peer.payload_bytes_max as usize && !self.has_control();
+        let size = i32::try_from(len).ok().filter(|_| fits);
+        let mut frames = 0;
+        for (key, sender) in streams {
+            let has_room = |len: &i32| i64::from(*len) <= self.window;
+            let id = size.filter(has_room).and_then(|len| self.streams.take_room(key, sender, len));
+            if id.is_some() {
+                self.window -= i64::from(size.unwrap_or(0));
+                frames += 1;
+            }
+            began(id);
         }
-        let stream = self.streams.get_mut(key)?;
-        let left = i64::try_from(len).ok()?;
-        let has_room = stream.window >= left && self.window >= left;
-        if !has_room || stream.local == Half::Done || !stream.carried.as_ref().is_some_and(is_eligible) {
-            return None;
-        }
-        stream.window -= left;
-        self.window -= left;
-        self.bounds.sent_data();
-        Some(stream.id)
+        self.bounds.sent_data(frames);
     }
 
     /// The user has something to send on a stream: it is told when there is room. Returns whether there is.
     pub fn want_room(&mut self, key: StreamKey) -> bool {
         let has = self.room(key) > 0;
-        if let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.local == Half::Open) {
+        if let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.is_open_to_peer()) {
             stream.wants_room = !has;
         }
         has

@@ -416,6 +416,9 @@ fn serve(
     if server.keys.is_empty() {
         return;
     }
+    if rng.u8(..4) == 0 {
+        serve_together(connection, server, rng, out);
+    }
     let at = rng.usize(..server.keys.len());
     let key = server.keys[at];
     let serving = connection.carried_mut(key).unwrap();
@@ -460,6 +463,44 @@ fn serve(
     serving.sent += pushed.bytes;
     serving.has_room = pushed.is_all;
     serving.is_over = ends && pushed.is_all;
+}
+
+/// Sends as many bytes on each of several streams in whole frames.
+fn serve_together(connection: &mut Connection<Serving>, server: &Server, rng: &mut Rng, out: &mut Vec<u8>) {
+    let most = if rng.u8(..8) == 0 { 20_000 } else { 2_000 };
+    let len = rng.usize(1..most);
+    let mut all = Vec::new();
+    for &key in &server.keys {
+        let serving = connection.carried(key).unwrap();
+        let (id, left) = (serving.id, serving.total - serving.sent);
+        if !serving.head_sent || (!serving.is_over && left <= len) || rng.bool() {
+            continue;
+        }
+        if rng.bool() {
+            connection.set_sender(key, rng.bool().then_some(u64::from(id)));
+        }
+        let sender = u64::from(id) + u64::from(rng.u8(..10) == 0);
+        let may = connection.is_sender(key, sender);
+        assert!(!may || !connection.is_done(key), "stream {id} is over, and has a sender");
+        all.push((key, sender, may, connection.room(key)));
+    }
+    let has_control = connection.has_control();
+    let mut began = Vec::new();
+    connection.begin_frames(len, all.iter().map(|(key, sender, ..)| (*key, *sender)), |id| began.push(id));
+    assert_eq!(began.len(), all.len());
+    let mut taken = 0;
+    for ((key, _, may, room), began) in all.into_iter().zip(began) {
+        let serving = connection.carried_mut(key).unwrap();
+        if let Some(id) = began {
+            assert!(may && id == serving.id && len <= room);
+            out.extend(made(kind::DATA, 0, id, &bytes(id, serving.sent, len)));
+            serving.sent += len;
+            taken += len;
+        } else {
+            // The connection's window may have been used up before it.
+            assert!(!may || has_control || len > room.saturating_sub(taken) || len > 16 << 10, "it has room");
+        }
+    }
 }
 
 impl Client {

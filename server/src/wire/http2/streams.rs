@@ -21,15 +21,13 @@ pub(super) struct Stream<S> {
     /// What the peer sends.
     pub(super) remote: Half,
     /// What is sent to it.
-    pub(super) local: Half,
+    local: Half,
     /// Whether the final head was sent.
     pub(super) is_answered: bool,
     /// Whether something waits to be sent until there is room.
     pub(super) wants_room: bool,
     /// Whether it was reset by this side: what was under way is ignored.
     pub(super) is_reset_here: bool,
-    /// Bytes that may be sent; below 0 after the peer made windows smaller.
-    pub(super) window: i64,
     /// Bytes that the peer may send.
     pub(super) remote_window: u32,
     /// Bytes that were consumed, and of which the peer was not told yet.
@@ -39,6 +37,23 @@ pub(super) struct Stream<S> {
     /// `None` once it is released.
     pub(super) carried: Option<S>,
 }
+
+/// What a delivery looks at, apart from the rest of a stream: a turn passes through those of all streams.
+#[derive(Clone, Copy, Debug)]
+struct Outgoing {
+    /// Who may send whole frames of data, since nothing else of the stream waits to be sent; [`NOBODY`] otherwise.
+    sender: u64,
+    /// Bytes that may be sent; below 0 after the peer made windows smaller.
+    window: i32,
+    id: u32,
+}
+
+/// No sender has this number.
+const NOBODY: u64 = u64::MAX;
+
+/// A stream's window is over 2^31-1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WindowOverflow;
 
 /// What is known of a stream that the peer named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +71,8 @@ pub(super) enum Known {
 #[derive(Debug)]
 pub(super) struct Streams<S> {
     slots: Vec<Option<Stream<S>>>,
+    /// Of each slot.
+    outgoing: Vec<Outgoing>,
     free: Vec<u32>,
     /// Numbers and keys, in the order of the numbers.
     by_id: Vec<(u32, u32)>,
@@ -71,6 +88,7 @@ impl<S> Streams<S> {
     pub(super) const fn new() -> Self {
         Self {
             slots: Vec::new(),
+            outgoing: Vec::new(),
             free: Vec::new(),
             by_id: Vec::new(),
             last: 0,
@@ -102,16 +120,20 @@ impl<S> Streams<S> {
         }
     }
 
-    /// Adds a stream with a higher number than all before.
-    pub(super) fn add(&mut self, stream: Stream<S>) -> StreamKey {
+    /// Adds a stream with a higher number than all before. `window`: bytes that may be sent.
+    pub(super) fn add(&mut self, stream: Stream<S>, window: u32) -> StreamKey {
         debug_assert!(stream.id >= self.last, "the reader refuses lower numbers");
         self.last = stream.id;
+        let window = i32::try_from(window).unwrap_or(i32::MAX);
+        let outgoing = Outgoing { sender: NOBODY, window, id: stream.id };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
+            self.outgoing.push(outgoing);
             u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
         });
         self.by_id.push((stream.id, slot));
         self.slots[slot as usize] = Some(stream);
+        self.outgoing[slot as usize] = outgoing;
         StreamKey(slot)
     }
 
@@ -123,16 +145,82 @@ impl<S> Streams<S> {
         self.slots.get_mut(key.0 as usize)?.as_mut()
     }
 
+    /// Bytes that may be sent on a stream: those of its own window.
+    pub(super) fn window(&self, key: StreamKey) -> i64 {
+        self.outgoing.get(key.0 as usize).map_or(0, |outgoing| i64::from(outgoing.window))
+    }
+
+    /// Data was sent, within the window.
+    pub(super) fn sent(&mut self, key: StreamKey, bytes: usize) {
+        if let Some(outgoing) = self.outgoing.get_mut(key.0 as usize) {
+            outgoing.window = outgoing.window.saturating_sub(i32::try_from(bytes).unwrap_or(i32::MAX));
+        }
+    }
+
+    /// The peer allows more, or less.
+    pub(super) fn widen(&mut self, key: StreamKey, change: i64) -> Result<(), WindowOverflow> {
+        self.outgoing.get_mut(key.0 as usize).map_or(Ok(()), |outgoing| outgoing.widen(change))
+    }
+
+    /// The peer allows more, or less, on all streams.
+    pub(super) fn widen_all(&mut self, change: i64) -> Result<(), WindowOverflow> {
+        let used = self.slots.iter().zip(&mut self.outgoing).filter(|(slot, _)| slot.is_some());
+        used.map(|(_, outgoing)| outgoing).try_for_each(|outgoing| outgoing.widen(change))
+    }
+
+    /// Sets who may send whole frames on a stream that is open to the peer.
+    pub(super) fn set_sender(&mut self, key: StreamKey, sender: Option<u64>) {
+        let is_open = self.get(key).is_some_and(|stream| stream.local == Half::Open);
+        if let Some(outgoing) = self.outgoing.get_mut(key.0 as usize) {
+            outgoing.sender = sender.filter(|_| is_open).unwrap_or(NOBODY);
+        }
+    }
+
+    /// Whether this sender may send whole frames on the stream.
+    #[inline]
+    pub(super) fn is_sender(&self, key: StreamKey, sender: u64) -> bool {
+        self.outgoing.get(key.0 as usize).is_some_and(|outgoing| outgoing.sender == sender)
+    }
+
+    /// Takes room for `len` bytes of the sender, if there is as much. Returns the stream's number.
+    #[inline]
+    pub(super) fn take_room(&mut self, key: StreamKey, sender: u64, len: i32) -> Option<u32> {
+        let outgoing = self.outgoing.get_mut(key.0 as usize)?;
+        if outgoing.sender != sender || outgoing.window < len {
+            return None;
+        }
+        outgoing.window -= len;
+        Some(outgoing.id)
+    }
+
+    /// Everything was sent on a stream.
+    pub(super) fn finish(&mut self, key: StreamKey) {
+        self.set_sender(key, None);
+        if let Some(stream) = self.get_mut(key) {
+            stream.local = Half::Done;
+        }
+    }
+
+    /// Both directions are over.
+    pub(super) fn close(&mut self, key: StreamKey) -> Option<&mut Stream<S>> {
+        self.finish(key);
+        let stream = self.get_mut(key)?;
+        stream.remote = Half::Done;
+        stream.wants_room = false;
+        Some(stream)
+    }
+
     /// Removes a stream and remembers how it ended.
     pub(super) fn remove(&mut self, key: StreamKey) {
         let Some(stream) = self.slots.get_mut(key.0 as usize).and_then(Option::take) else { return };
+        self.outgoing[key.0 as usize].sender = NOBODY;
         if let Ok(at) = self.by_id.binary_search_by_key(&stream.id, |(id, _)| *id) {
             self.by_id.remove(at);
         }
         self.free.push(key.0);
         self.remember(stream.id, stream.is_reset_here);
         if self.by_id.is_empty() && self.slots.capacity() > 16 {
-            (self.slots, self.free, self.by_id) = (Vec::new(), Vec::new(), Vec::new());
+            (self.slots, self.outgoing, self.free, self.by_id) = Default::default();
         }
     }
 
@@ -142,10 +230,6 @@ impl<S> Streams<S> {
             self.ended.pop_front();
         }
         self.ended.push_back((id, is_reset_here));
-    }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream<S>> {
-        self.slots.iter_mut().flatten()
     }
 
     pub(super) fn carried(&self) -> impl Iterator<Item = (StreamKey, &S)> {
@@ -164,7 +248,7 @@ impl<S> Streams<S> {
         for at in 0..len {
             let at = (turn % len + at) % len;
             let Some(stream) = &mut self.slots[at] else { continue };
-            if stream.wants_room && stream.window > 0 {
+            if stream.wants_room && self.outgoing[at].window > 0 {
                 stream.wants_room = false;
                 if let Some(carried) = &mut stream.carried {
                     give(StreamKey(u32::try_from(at).unwrap_or(u32::MAX)), carried);
@@ -176,20 +260,44 @@ impl<S> Streams<S> {
     /// Bytes that the table uses.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Option<Stream<S>>>() * self.slots.capacity()
+            + size_of::<Outgoing>() * self.outgoing.capacity()
             + size_of::<u32>() * self.free.capacity()
             + size_of::<(u32, u32)>() * self.by_id.capacity()
             + size_of::<(u32, bool)>() * self.ended.capacity()
     }
 }
 
+impl Outgoing {
+    fn widen(&mut self, change: i64) -> Result<(), WindowOverflow> {
+        self.window = i32::try_from(i64::from(self.window) + change).map_err(|_| WindowOverflow)?;
+        Ok(())
+    }
+}
+
 impl<S> Stream<S> {
-    /// Both directions are over.
-    pub(super) fn close(&mut self) {
-        (self.remote, self.local) = (Half::Done, Half::Done);
-        self.wants_room = false;
+    /// A stream that the peer opened, with what it sends and the bytes that it may send.
+    pub(super) const fn new(id: u32, remote: Half, remote_window: u32, content_left: Option<u64>) -> Self {
+        Self {
+            id,
+            remote,
+            local: Half::Open,
+            is_answered: false,
+            wants_room: false,
+            is_reset_here: false,
+            remote_window,
+            consumed: 0,
+            content_left,
+            carried: None,
+        }
     }
 
-    fn is_over(&self) -> bool {
+    /// Whether something may still be sent.
+    pub(super) fn is_open_to_peer(&self) -> bool {
+        self.local == Half::Open
+    }
+
+    /// Whether both directions are over.
+    pub(super) fn is_over(&self) -> bool {
         (self.remote, self.local) == (Half::Done, Half::Done)
     }
 

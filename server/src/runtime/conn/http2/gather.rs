@@ -2,11 +2,10 @@
 
 use revcast_engine::{Sent, WatcherId};
 
-use super::{Carried, Http2};
+use super::Http2;
 use crate::runtime::conn::offer::Offer;
 use crate::runtime::conn::unsent::send_now;
-use crate::runtime::conn::{Conns, Streams};
-use crate::wire::coding::Coding;
+use crate::runtime::conn::{Conns, Place, Streams};
 use crate::wire::http2::{FRAME_HEAD_BYTES, StreamKey, push_data_head, set_stream};
 
 /// From so many streams on a system call of their own is worth it.
@@ -21,7 +20,7 @@ pub(in crate::runtime::conn) struct Gathered {
     /// Of one frame.
     size: usize,
     /// The streams to which an offer is made.
-    pub(in crate::runtime::conn) keys: Vec<StreamKey>,
+    keys: Vec<StreamKey>,
     /// Those that take it.
     streams: Vec<u32>,
 }
@@ -48,16 +47,33 @@ impl Gathered {
 }
 
 impl Conns {
-    /// Offers the same to several streams of one connection, whose keys were gathered.
+    /// Offers the same to the first watches of `to`, as far as they are on the connection of the first, which is at `place`.
+    /// Returns how many these are.
     pub(in crate::runtime::conn) fn offer_group(
         &mut self,
-        slot: u32,
+        (place, first_key): (Place, StreamKey),
         to: &[WatcherId],
+        place_of: impl Fn(WatcherId) -> Option<Place>,
         what: Offer<'_>,
         answers: &mut Vec<Sent>,
-    ) {
-        let first = answers.len();
+    ) -> usize {
+        let slot = place.conn();
         let mut gathered = std::mem::take(&mut self.gathered);
+        gathered.keys.clear();
+        let wire = self.http2_at(slot).map(|http2| &http2.wire);
+        // Watches of a connection come mostly in the order of their streams.
+        let mut next = first_key;
+        gathered.keys.extend(to.iter().map_while(|&id| {
+            let key = if wire.is_some_and(|wire| wire.is_sender(next, id.bits())) {
+                next
+            } else {
+                place_of(id).filter(|other| other.conn() == slot)?.key()?
+            };
+            next = key.next();
+            Some(key)
+        }));
+        let to = &to[..gathered.keys.len()];
+        let first = answers.len();
         if let (Offer::Messages(run), STREAMS_MIN..) = (what, to.len()) {
             let most = (GATHERED_BYTES_MAX / (FRAME_HEAD_BYTES + run.bytes().len())).max(1);
             for from in (0..to.len()).step_by(most) {
@@ -73,6 +89,7 @@ impl Conns {
             }
         }
         self.gathered = gathered;
+        to.len()
     }
 
     /// Sends a message on the streams that take all of it in one frame; the answer of the others is that they took nothing.
@@ -98,15 +115,11 @@ impl Conns {
             return nothing(answers);
         }
         gathered.streams.clear();
-        for (&id, &key) in to[range.clone()].iter().zip(&gathered.keys[range]) {
-            let is_eligible = |carried: &Carried| {
-                matches!(carried, Carried::Watch(watch)
-                    if watch.id == id && matches!(watch.coding, Coding::Bare) && watch.rest.is_empty())
-            };
-            let stream = wire.begin_frame(key, message.len(), is_eligible);
+        let senders = to[range.clone()].iter().map(|id| id.bits());
+        wire.begin_frames(message.len(), gathered.keys[range].iter().copied().zip(senders), |stream| {
             answers.push(Sent::Took(stream.map_or(0, |_| message.len())));
             gathered.streams.extend(stream);
-        }
+        });
         if gathered.streams.is_empty() {
             return;
         }

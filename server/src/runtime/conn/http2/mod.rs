@@ -269,13 +269,12 @@ impl Conns {
     }
 
     fn http2_of(&self, owner: Owner) -> Option<&Http2> {
-        let conn = self.slots.get(owner.slot as usize)?.conn.as_ref()?;
-        if let Streams::Http2(http2) = &conn.streams
-            && self.owner(owner.slot) == owner
-        {
-            return Some(http2);
-        }
-        None
+        self.http2_at(owner.slot).filter(|_| self.owner(owner.slot) == owner)
+    }
+
+    fn http2_at(&self, slot: u32) -> Option<&Http2> {
+        let conn = self.slots.get(slot as usize)?.conn.as_ref()?;
+        if let Streams::Http2(http2) = &conn.streams { Some(http2) } else { None }
     }
 
     /// A request has become a watch. Its reply's head was sent.
@@ -292,7 +291,7 @@ impl Conns {
         };
         let is_done = http2.wire.is_done(key);
         let Some(carried) = http2.wire.carried_mut(key) else { return self.http2.lost.push(id) };
-        let reads = coding.reads();
+        let (reads, is_bare) = (coding.reads(), matches!(coding, Coding::Bare));
         let watch = Carried::Watch(Watch { id, coding, rest: Vec::new(), is_blocked: false });
         if let Carried::Request(stream) = std::mem::replace(carried, watch) {
             let (early, has_ended) = stream.take_rest();
@@ -302,6 +301,10 @@ impl Conns {
         }
         if is_done {
             self.http2.lost.push(id);
+        }
+        // The stream's wire form is the engine's own.
+        if is_bare && let Some(http2) = self.at(owner).and_then(|conn| conn.http2()) {
+            http2.wire.set_sender(key, Some(id.bits()));
         }
     }
 
@@ -350,6 +353,7 @@ impl Conns {
             {
                 *carried = Carried::Ending(std::mem::take(&mut watch.rest), now.plus(DRAIN_GRACE));
             }
+            http2.wire.set_sender(key, None);
             self.http2.next_look = self.http2.next_look.min(now.plus(DRAIN_GRACE));
             return;
         }
