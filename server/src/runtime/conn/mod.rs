@@ -17,6 +17,7 @@ mod outbox;
 mod over_http2;
 #[cfg(test)]
 mod over_tls;
+mod read_budget;
 mod request_stream;
 mod send;
 mod table;

@@ -218,6 +218,72 @@ fn a_stream_without_a_window_holds_up_no_other() {
     assert_eq!(case.stand.conns.offer(place, id, Offer::Heartbeat), Sent::Took(0));
 }
 
+/// Watches that are not in the order of their streams are found all the same, and one that left is not sent for.
+#[test]
+fn watches_are_served_in_any_order() {
+    let (mut case, mut watches) = Case::open(1000, (0..7).map(|_| Coding::Bare).collect());
+    case.end(watches[2], true);
+    assert_eq!(case.next(), (DATA, 1, 5, Vec::new()));
+    case.client.set_nonblocking(true).expect("a socket");
+    let gone = watches.remove(2);
+    for order in [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [2, 5, 0, 1, 4, 3]] {
+        let ids: Vec<WatcherId> = order.iter().map(|at| watches[*at].1).chain([gone.1]).collect();
+        let place_of = |id| watches.iter().find(|(_, other)| *other == id).map(|(place, _)| *place);
+        let mut answers = Vec::new();
+        case.stand.conns.offer_each(
+            &ids,
+            Offer::Messages(Run::new(b"abcd", &[4], 0)),
+            place_of,
+            &mut answers,
+        );
+        assert_eq!(answers, [[Sent::Took(4); 6].as_slice(), &[Sent::Gone]].concat());
+        let frames: Vec<u8> =
+            order.iter().flat_map(|at| frame(DATA, 0, [1, 3, 7, 9, 11, 13][*at], b"abcd")).collect();
+        let mut room = [0; 200];
+        let read = case.client.read(&mut room).expect("one send");
+        assert_eq!(room[..read], frames);
+    }
+}
+
+/// While the watches have work, a client that sends much is read in small parts, and everything it sent is taken in order.
+#[test]
+fn what_takes_long_is_taken_over_several_turns() {
+    const PINGS: u32 = 900;
+    let (mut case, _) = Case::open(1000, vec![Coding::Bare]);
+    let pings = (0..PINGS)
+        .flat_map(|number| frame(PING, 0, 0, &u64::from(number).to_be_bytes()))
+        .collect::<Vec<u8>>();
+    case.send(&pings);
+    let mut answered = Vec::new();
+    let mut turns = 0;
+    while answered.len() < PINGS as usize {
+        turns += 1;
+        assert!(turns < 10_000, "{} are answered", answered.len());
+        // So little is left that a read is the last of its turn.
+        let budget = &mut case.stand.conns.read_budget;
+        while !budget.is_left() {
+            budget.earn(Some(Duration::ZERO));
+        }
+        budget.earn(Some(Duration::ZERO));
+        budget.spend(budget.left().saturating_sub(Duration::from_nanos(1)));
+        let before = answered.len();
+        case.stand.turn(case.stand.now());
+        case.client.set_nonblocking(true).expect("a socket");
+        let mut room = [0; 70_000];
+        match case.client.read(&mut room) {
+            Ok(read) => case.held.extend_from_slice(&room[..read]),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        while case.held.len() >= 17 {
+            let (kind, flags, _, payload) = case.next();
+            assert_eq!((kind, flags), (PING, 1));
+            answered.push(u64::from_be_bytes(payload.try_into().expect("8 bytes")));
+        }
+        assert!(answered.len() - before <= 61, "a KiB at a time: {}", answered.len() - before);
+    }
+    assert!(answered.into_iter().eq(0..u64::from(PINGS)));
+}
+
 /// A connection that is sent nothing gets one PING for all its watches, and they get no spaces; any bytes put it off.
 #[test]
 fn a_quiet_connection_is_pinged() {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, RawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use revcast_engine::WatcherId;
 use revcast_engine::tick::Tick;
@@ -15,6 +15,7 @@ use super::event::ConnEvent;
 use super::http2::{Gathered, Http2Table};
 use super::linger::Lingering;
 use super::outbox::Outbox;
+use super::read_budget::ReadBudget;
 use super::tls::State;
 use super::{Conn, Link, Place, Stream, Streams};
 use crate::runtime::sys::polls::{GENERATION_BITS, Owner, Polls, Readiness};
@@ -23,7 +24,7 @@ use crate::wire::coding::Coding;
 use crate::wire::gzip;
 use crate::wire::websocket::Reading;
 
-/// Clients that are read in one turn, of some 5 µs each; the others wait for the next turn.
+/// Clients that are read in one turn, if the budget allows; the others wait for the next turn.
 const READS_AT_ONCE: usize = 16;
 /// Interval between two reads of one client: a client that sends without end is read no more often.
 const READ_EVERY: Duration = Duration::from_millis(50);
@@ -53,6 +54,8 @@ pub(in crate::runtime) struct Conns {
     pub(super) http2: Http2Table,
     /// Connections to be read, in this order.
     readable: VecDeque<Owner>,
+    /// How long they are read.
+    pub(in crate::runtime) read_budget: ReadBudget,
     /// Connections whose next read is due at a time, soonest first.
     resting: VecDeque<(Tick, Owner)>,
     /// Connections whose send failed, and whose streams are not informed yet.
@@ -81,6 +84,7 @@ impl Conns {
             lingering: Lingering::default(),
             http2: Http2Table::default(),
             readable: VecDeque::new(),
+            read_budget: ReadBudget::default(),
             resting: VecDeque::new(),
             broken: Vec::new(),
             gone: 0,
@@ -206,13 +210,18 @@ impl Conns {
             self.readable.push_back(owner);
         }
         for _ in 0..READS_AT_ONCE {
+            if !self.read_budget.is_left() {
+                break;
+            }
             let Some(owner) = self.readable.pop_front() else { break };
+            let began = Instant::now();
             // Its streams may have ended since.
             if self.at(owner).is_some_and(|conn| conn.is_lingering()) {
                 self.linger_on(owner, Readiness::Readable, now);
             } else {
                 self.read(owner, now, &mut news);
             }
+            self.read_budget.spend(began.elapsed());
         }
         self.tend_http2(now, &mut news);
         self.tend_lingering(now);
@@ -302,6 +311,11 @@ impl Conns {
     /// The connection is read as soon as possible.
     pub(super) fn read_soon(&mut self, owner: Owner) {
         self.readable.push_back(owner);
+    }
+
+    /// The same, before all others.
+    pub(super) fn read_next(&mut self, owner: Owner) {
+        self.readable.push_front(owner);
     }
 
     /// Buffers for a read.

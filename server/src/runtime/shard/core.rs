@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use revcast_engine::limits::CENSUS_LOOKS;
 use revcast_engine::revision::Revision;
@@ -47,6 +47,8 @@ pub(in crate::runtime) struct Core {
     earlier: (Stats, Timings),
     /// When the newest turn began, and whether more work was left.
     turned: (Tick, bool),
+    /// How long the engine worked in it.
+    turn_took: Duration,
     /// When the slowest watcher is searched for again.
     next_look: Tick,
     /// The count of watches under way, with its number.
@@ -74,6 +76,7 @@ impl Core {
             watches,
             earlier: Default::default(),
             turned: Default::default(),
+            turn_took: Duration::ZERO,
             next_look: Tick::ZERO,
             counting: None,
             counted: 0,
@@ -108,8 +111,9 @@ impl Core {
 
     /// Handles events of connections, and checks some watches' authorization again.
     pub(super) fn absorb(&mut self, now: Tick) {
-        let Self { shard, watches, shared, .. } = self;
+        let Self { shard, watches, shared, turn_took, .. } = self;
         watches.conns().leave(shared.app.is_leaving());
+        watches.conns().read_budget.earn(shard.has_work().then_some(*turn_took));
         let mut gone = Vec::new();
         for (id, event) in watches.reap(now) {
             match event {
@@ -156,9 +160,11 @@ impl Core {
         if let (last, true) = self.turned {
             self.handle().tally.turn_delay.observe(now.since(last));
         }
+        let began = Instant::now();
         let turn = self.shard.turn(&mut self.watches, now);
         self.turned = (now, turn == Turn::Again);
         self.watches.flush();
+        self.turn_took = began.elapsed();
         self.take_ended(now);
         turn
     }

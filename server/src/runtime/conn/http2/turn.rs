@@ -1,5 +1,7 @@
 //! What a turn does on connections of HTTP/2: it reads them, and collects what their streams send.
 
+use std::time::{Duration, Instant};
+
 use revcast_engine::limits::PAGE_BYTES;
 use revcast_engine::tick::Tick;
 use revcast_engine::{Sent, WatcherId};
@@ -15,6 +17,8 @@ use crate::runtime::sys::polls::Owner;
 use crate::wire::coding::Coding;
 use crate::wire::http2::{Connection, StreamKey};
 
+/// Bytes of a client's frames that are taken at once while the watches have work: up to forty requests.
+const TAKEN_AT_ONCE: usize = 1 << 10;
 /// Bytes of one connection that are collected in a turn before they go to the kernel.
 const QUEUED_BYTES_MAX: usize = 256 << 10;
 
@@ -139,9 +143,9 @@ impl Conns {
         let read = self.at(owner).map(|conn| conn.read_plain(&mut wire, &mut plain));
         match read {
             Some(Some(state)) => {
-                let ready =
-                    self.receive(owner, now, news, |wire, arrivals| wire.receive(&plain, now, arrivals));
-                self.send_ready(owner, &ready, news);
+                // What a closed connection brought last is all taken.
+                let most = if state == State::Open { self.read_budget.left() } else { Duration::MAX };
+                self.take_frames(owner, &plain, most, now, news);
                 if state == State::Closed {
                     // Its streams are of no use to it.
                     self.lose(owner, news);
@@ -153,6 +157,35 @@ impl Conns {
             None => {}
         }
         self.put_scratch(wire, plain);
+    }
+
+    /// Lets the connection take what a peer sent, in about the time that it may take. The rest is kept for the next turn.
+    fn take_frames(
+        &mut self,
+        owner: Owner,
+        bytes: &[u8],
+        most: Duration,
+        now: Tick,
+        news: &mut Vec<(WatcherId, ConnEvent)>,
+    ) {
+        let began = Instant::now();
+        let piece = if most == Duration::MAX { bytes.len().max(1) } else { TAKEN_AT_ONCE };
+        let mut taken = 0;
+        for piece in bytes.chunks(piece) {
+            taken += piece.len();
+            let ready = self.receive(owner, now, news, |wire, arrivals| wire.receive(piece, now, arrivals));
+            self.send_ready(owner, &ready, news);
+            if began.elapsed() >= most {
+                break;
+            }
+        }
+        if taken < bytes.len()
+            && let Some(conn) = self.at(owner)
+        {
+            conn.rare().unread.extend_from_slice(&bytes[taken..]);
+            // Before others, so that one connection at most keeps what it brought.
+            self.read_next(owner);
+        }
     }
 
     /// Lets the connection take what a peer sent. Returns the streams that have something to send.
@@ -314,7 +347,7 @@ impl Conn {
         let fd = &self.fd;
         let rare = self.rare.get_or_insert_default();
         if !rare.unread.is_empty() {
-            plain.append(&mut rare.unread);
+            plain.append(&mut std::mem::take(&mut rare.unread));
             return Some(State::Open);
         }
         let bytes = match recv(fd, &mut wire[..], RecvFlags::DONTWAIT) {

@@ -82,6 +82,8 @@ impl Decoder {
         let mut scratch = Vec::new();
         while let Some(first) = block.peek() {
             match first {
+                // What nobody takes is not looked up: a block may refer thousands of times to one entry.
+                0x80.. if list.left.is_none() => self.table.check(block.integer(7)?)?,
                 0x80.. => {
                     let (name, value) = self.table.field(block.integer(7)?)?;
                     list.push(Field { name, value, is_sensitive: false });

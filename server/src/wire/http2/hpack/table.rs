@@ -172,6 +172,15 @@ impl Table {
         self.entries.iter().map(|entry| (entry.name.bytes(), &*entry.value))
     }
 
+    /// Whether there is a field at `index`.
+    pub(super) fn check(&self, index: usize) -> Result<(), Fault> {
+        match index {
+            0 => Err(Fault::IndexZero),
+            _ if index <= STATIC.len() + self.entries.len() => Ok(()),
+            _ => Err(Fault::IndexBeyondTables),
+        }
+    }
+
     /// The name and the value at `index`.
     pub(super) fn field(&self, index: usize) -> Result<(&[u8], &[u8]), Fault> {
         let nth = index.checked_sub(1).ok_or(Fault::IndexZero)?;
