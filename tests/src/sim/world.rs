@@ -213,6 +213,12 @@ impl World {
 
     pub(crate) fn advance(&mut self, delay: Duration) {
         self.net.now = self.net.now.plus(delay);
+        // A watch that was idle may join others that were just sent something, and be put off by another interval. Of a jump of the
+        // clock, in which no shard turns, no more than an interval counts as its silence.
+        if let Some(interval) = self.plan.heartbeat_interval {
+            let beyond = delay.saturating_sub(interval);
+            self.net.watches.iter_mut().for_each(|watch| watch.heard = watch.heard.plus(beyond));
+        }
         self.net.note(|_| format!("the clock moves by {delay:?}"));
     }
 
