@@ -97,7 +97,8 @@ impl<S> Connection<S> {
         Pushed { bytes: fits.len(), is_all }
     }
 
-    /// Lets this sender begin whole frames on a stream: nothing else is sent on it from now on, until it ends. `None`: nobody may.
+    /// Lets this sender begin whole frames on a stream until it ends. The user sees to it that nothing waits to be sent on it
+    /// then. `None`: nobody may.
     pub fn set_sender(&mut self, key: StreamKey, sender: Option<u64>) {
         self.streams.set_sender(key, sender);
     }
