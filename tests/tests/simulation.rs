@@ -9,6 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 use revcast_tests::sim::{self, Coverage, Profile};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SEEDS_DEFAULT: u64 = 10_000;
 /// The same of worlds of ranges, which differ in less.
 const RANGE_SEEDS_DEFAULT: u64 = 3_000;
