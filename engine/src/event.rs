@@ -112,39 +112,32 @@ impl Event {
         self.bytes_through - self.weight() as u64
     }
 
-    /// Whether a message is there already.
-    pub(crate) fn has_message(&self, name: MessageName) -> bool {
-        if self.now.as_ref().is_some_and(|now| now.message(name.encoding, name.kind).is_some()) {
-            return true;
-        }
-        let mut at = &self.made;
-        while let Some(made) = at.get() {
-            if made.name == name {
-                return made.message.get().is_some();
-            }
-            at = &made.next;
-        }
-        false
-    }
-
-    /// The message of this event, made now if it was not needed before. Counts what it makes.
+    /// The message of this event, made now if it was not needed before. Counts what it makes, and says whether it did.
     ///
     /// Two shards that need the same one at the same moment: one makes it, the other waits for it, some
     /// microseconds. The event's own kind in the encoding that its state is kept in is never made here: decode made it.
-    pub(crate) fn message(&self, name: MessageName, encoder: &dyn Encode, made: &AtomicU64) -> &Message {
+    pub(crate) fn message(
+        &self,
+        name: MessageName,
+        encoder: &dyn Encode,
+        made: &AtomicU64,
+    ) -> (&Message, bool) {
         if let Some(own) = self.now.as_ref().and_then(|now| now.message(name.encoding, name.kind))
             && !(is_on(Failpoint::WrongDeletedObject) && name.kind == MessageKind::Deleted)
         {
-            return own;
+            return (own, false);
         }
+        let mut is_new = false;
         let place = self.place(name);
         if is_on(Failpoint::MessageMadeTwice) && place.get().is_some() {
             made.fetch_add(1, Ordering::Relaxed);
         }
-        place.get_or_init(|| {
+        let message = place.get_or_init(|| {
+            is_new = true;
             made.fetch_add(1, Ordering::Relaxed);
             self.make(name, encoder)
-        })
+        });
+        (message, is_new)
     }
 
     /// Where a message is, or will be.

@@ -429,7 +429,7 @@ impl Publisher {
         if let Some(encoding) = deleted_in {
             // Every watcher that knew the object will need this one, or one like it.
             let name = MessageName { kind: MessageKind::Deleted, encoding, first: false };
-            event.message(name, &*self.feed.encoder, &self.feed.messages_made);
+            let _ = event.message(name, &*self.feed.encoder, &self.feed.messages_made);
         }
         let unreadable = event.refusal().is_some();
         self.staged.push(event);

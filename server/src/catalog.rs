@@ -10,13 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use revcast_engine::resource::{Resource, Schema};
+use revcast_engine::resource::Schema;
 
 use crate::api::crd::Definition;
 use crate::api::discovery::Discovery;
 use crate::api::openapi::OpenApi;
-use crate::api::resources::{ApiResource, Defined, Registry};
-use crate::http::route::Target;
+use crate::api::resources::{Defined, Registry};
 
 /// The resources that are served at one time, and everything that is made from them.
 #[derive(Debug)]
@@ -34,13 +33,6 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The engine's entry of the resource that a target names, as its clients select from it; `None`: it is not served.
-    #[must_use]
-    pub fn selectable(&self, target: &Target) -> Option<&Resource> {
-        let of = target.names()?;
-        self.registry.find(&of.group, &of.version, &of.resource).map(ApiResource::selectable)
-    }
-
     fn new(registry: Registry, server_address: &str, number: u64) -> Self {
         Self {
             discovery: Discovery::new(&registry, server_address),

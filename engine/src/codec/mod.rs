@@ -122,7 +122,8 @@ impl Decoder {
         kind: MessageKind,
     ) -> Result<Kept, DecodeError> {
         let own = self.decode_own(framings, resource, value, revision, kind);
-        match converted(resource, own.as_ref().err(), value) {
+        let Err(error) = &own else { return own };
+        match converted(resource, error, value) {
             Some(value) => self.decode_own(framings, resource, &value.into(), revision, kind),
             None => own,
         }
@@ -137,29 +138,29 @@ impl Decoder {
         kind: MessageKind,
     ) -> Result<Kept, DecodeError> {
         match resource.codec {
-            Codec::Kubernetes => match message_type(resource, value) {
-                Some(of) => {
-                    let framing = framings.protobuf;
-                    protobuf::announce(framing, resource, of, value, revision, kind).map(Kept::Protobuf)
+            // In protobuf, if it is marked so and its type is known.
+            Codec::Kubernetes => {
+                match resource.message.as_ref().filter(|_| value.starts_with(protobuf::PREFIX)) {
+                    Some(of) => {
+                        let framing = framings.protobuf;
+                        protobuf::announce(framing, resource, of, value, revision, kind).map(Kept::Protobuf)
+                    }
+                    None => {
+                        self.json.announce(framings.json, resource, value, revision, kind).map(Kept::Json)
+                    }
                 }
-                None => self.json.announce(framings.json, resource, value, revision, kind).map(Kept::Json),
-            },
+            }
             Codec::Opaque => Ok(Kept::Opaque(value.clone())),
         }
     }
 }
 
 /// A value that is unreadable for being of another version, in the version of its resource.
-fn converted(resource: &Resource, error: Option<&DecodeError>, value: &[u8]) -> Option<Vec<u8>> {
+fn converted(resource: &Resource, error: &DecodeError, value: &[u8]) -> Option<Vec<u8>> {
     let versions = resource.versions.as_ref()?;
-    matches!(error, Some(DecodeError::OtherVersion { .. } | DecodeError::OtherType { .. }))
+    matches!(error, DecodeError::OtherVersion { .. } | DecodeError::OtherType { .. })
         .then(|| versions.convert(value))
         .flatten()
-}
-
-/// The type of a value in protobuf, if it is one and its type is known.
-fn message_type<'r>(resource: &'r Resource, value: &[u8]) -> Option<&'r SharedType> {
-    resource.message.as_ref().filter(|_| value.starts_with(protobuf::PREFIX))
 }
 
 #[cfg(test)]

@@ -119,8 +119,27 @@ impl Shard {
             return;
         }
         watcher.place = QueueState::None;
-        if self.send_rest(id, outlet) {
-            self.catch_up(id, outlet, now);
+        if !self.send_rest(id, outlet) {
+            return;
+        }
+        let Some(watcher) = self.table.get_mut(id) else { return };
+        if watcher.ending && self.may_end(id) {
+            self.finish(id, outlet, now);
+            return;
+        }
+        let Some(watcher) = self.table.get_mut(id) else { return };
+        match &mut watcher.phase {
+            Phase::Draining => self.end_stream(id, outlet),
+            Phase::Live | Phase::Parked { .. } => {}
+            Phase::CatchingUp { cursor, offset } => {
+                let (cursor, offset) = (*cursor, *offset as usize);
+                self.page_of_ring(id, cursor, offset, outlet, now);
+            }
+            phase @ Phase::Initial(_) => {
+                if let Phase::Initial(initial) = std::mem::replace(phase, Phase::Draining) {
+                    self.page_of_state(id, initial, outlet, now);
+                }
+            }
         }
     }
 
@@ -166,7 +185,8 @@ impl Shard {
                 let (snapshot, after) = (Arc::clone(&initial.snapshot), initial.after.clone());
                 let (key, as_of_seconds) = (class.key.clone(), initial.as_of_seconds);
                 let mut objects = objects(&self.feed.schema, &snapshot, &key, after.as_ref());
-                let object = objects.find(|object| key.matches_object(object) && key.covers(object.key()));
+                let object =
+                    objects.find(|object| object.is_selected(&key.selector) && key.covers(object.key()));
                 // A long message that only this watch needs is not kept for it.
                 let framing = self.feed.framing(key.encoding);
                 let mut shared = key.framing == framing;
@@ -188,7 +208,7 @@ impl Shard {
                 let event = self.feed.ring.get(cursor).ok();
                 let framed = event.and_then(|event| {
                     let name = key.message_name(key.verdict(&event)?, true);
-                    let message = event.message(name, &*self.feed.encoder, self.feed.messages_counter());
+                    let (message, _) = event.message(name, &*self.feed.encoder, self.feed.messages_counter());
                     Some(self.framed(message, &key))
                 });
                 let shared = key.framing == self.feed.framing(key.encoding);
@@ -196,28 +216,6 @@ impl Shard {
                 UnderWay::event(framed, offset as usize)
             }
             (Phase::Live | Phase::Parked { .. }, None) => UnderWay::Nothing,
-        }
-    }
-
-    fn catch_up(&mut self, id: WatcherId, outlet: &mut impl Outlet, now: Tick) {
-        let Some(watcher) = self.table.get_mut(id) else { return };
-        if watcher.ending && self.may_end(id) {
-            self.finish(id, outlet, now);
-            return;
-        }
-        let Some(watcher) = self.table.get_mut(id) else { return };
-        match &mut watcher.phase {
-            Phase::Draining => self.end_stream(id, outlet),
-            Phase::Live | Phase::Parked { .. } => {}
-            Phase::CatchingUp { cursor, offset } => {
-                let (cursor, offset) = (*cursor, *offset as usize);
-                self.page_of_ring(id, cursor, offset, outlet, now);
-            }
-            phase @ Phase::Initial(_) => {
-                if let Phase::Initial(initial) = std::mem::replace(phase, Phase::Draining) {
-                    self.page_of_state(id, initial, outlet, now);
-                }
-            }
         }
     }
 
@@ -319,7 +317,7 @@ impl Shard {
                 && let Some(kind) = key.verdict(&event)
             {
                 let name = key.message_name(kind, true);
-                let message = event.message(name, &*self.feed.encoder, self.feed.messages_counter());
+                let (message, _) = event.message(name, &*self.feed.encoder, self.feed.messages_counter());
                 if message.ends() {
                     page.run.push(key.framing, message.payload());
                     page.of.push(Of::Refusal);
@@ -437,7 +435,7 @@ impl Shard {
                 break;
             }
             budget -= 1;
-            if key.matches_object(object) && key.covers(object.key()) {
+            if object.is_selected(&key.selector) && key.covers(object.key()) {
                 if !self.add_state(&mut page.run, object, &key, initial.as_of_seconds) {
                     refused = true;
                     break;

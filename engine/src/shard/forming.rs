@@ -107,10 +107,10 @@ impl Shard {
                 class.trail.note(event.position, self.config.run_messages);
             }
             let name = class.key.message_name(kind, class.run.is_empty());
-            if !event.has_message(name) {
+            let (message, is_new) = event.message(name, &*self.feed.encoder, self.feed.messages_counter());
+            if is_new {
                 looks += event.weight() / MESSAGE_BYTES_A_LOOK;
             }
-            let message = event.message(name, &*self.feed.encoder, self.feed.messages_counter());
             if class.run.is_empty() {
                 self.round.classes.push(number);
             }
@@ -136,7 +136,7 @@ impl Shard {
         if class.trail.is_kept() {
             class.trail.note(event.position, self.config.run_messages);
         }
-        let known = || event.before.as_ref().is_some_and(|before| class.key.matches_object(before));
+        let known = || event.before.as_ref().is_some_and(|before| before.is_selected(&class.key.selector));
         if class.members.is_empty()
             || class.run.is_closed()
             || is_on(Failpoint::UnreadableToldBySelector) && !known()

@@ -109,7 +109,10 @@ impl Shard {
         if self.abandoned {
             return (Opening::Ended(Why::Expired), asked());
         }
-        if let Some(resource) = self.without_form(key) {
+        // Whether any are stored does not matter: what a watch may request does not change with the state.
+        let schema = &self.feed.schema;
+        let shows = |id: ResourceId| key.encoding.shows(schema.get(id), &*self.feed.encoder);
+        if let Some(resource) = key.scope.resources(schema.len()).find(|id| !shows(*id)) {
             return (Opening::Ended(Why::NoForm(resource)), asked());
         }
         if let Start::After(revision) = start {
@@ -133,14 +136,6 @@ impl Shard {
             Phase::CatchingUp { cursor: snapshot.position(), offset: 0 }
         };
         (Opening::At(phase), revision)
-    }
-
-    /// The first resource that a class covers and whose values its encoding cannot show. Whether any are stored does not
-    /// matter: what a watch may request does not change with the state.
-    fn without_form(&self, key: &ClassKey) -> Option<ResourceId> {
-        let schema = &self.feed.schema;
-        let shows = |id: ResourceId| key.encoding.shows(schema.get(id), &*self.feed.encoder);
-        key.scope.resources(schema.len()).find(|id| !shows(*id))
     }
 
     /// Watchers that waited for a revision which has come continue after it.

@@ -35,7 +35,7 @@ impl ClassKey {
     #[inline]
     pub(crate) fn verdict(&self, event: &Event) -> Option<MessageKind> {
         let matches =
-            |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|it| self.matches_object(it));
+            |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|it| it.is_selected(&self.selector));
         let before = matches(&event.before);
         let now = matches(&event.now);
         if is_on(Failpoint::TransitionIgnored) {
@@ -56,10 +56,6 @@ impl ClassKey {
     /// The message of an event for this class; `first`: its watchers may not have had one yet.
     pub(crate) const fn message_name(&self, kind: MessageKind, first: bool) -> MessageName {
         MessageName { kind, encoding: self.encoding, first: first && !self.opened }
-    }
-
-    pub(crate) fn matches_object(&self, object: &Object) -> bool {
-        object.is_selected(&self.selector)
     }
 
     /// Whether the scope covers objects with this key.

@@ -31,6 +31,7 @@ use super::text::{NumberError, go_quote, parse_int, parse_uint, percent_decode};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     pairs: Vec<(String, String)>,
+    watches: bool,
 }
 
 impl Query {
@@ -45,7 +46,9 @@ impl Query {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             pairs.push((decode(name)?, decode(value)?));
         }
-        Ok(Self { pairs })
+        let mut query = Self { pairs, watches: false };
+        query.watches = query.flag("watch").unwrap_or(false);
+        Ok(query)
     }
 
     /// The value of `name`; "" when it is present without one.
@@ -81,8 +84,8 @@ impl Query {
 
     /// Whether a GET on a collection asks to watch it.
     #[must_use]
-    pub fn watches(&self) -> bool {
-        self.flag("watch").unwrap_or(false)
+    pub const fn watches(&self) -> bool {
+        self.watches
     }
 
     /// A signed integer; "" is none.

@@ -222,7 +222,10 @@ fn parse_complete(head: &[u8]) -> Result<RequestHead, HeadError> {
     }
     let method = Method::parse(method);
     let target = Target::parse(target)?;
-    let fields = Fields::read(head, parsed.headers)?;
+    let mut fields = Fields::default();
+    for header in parsed.headers.iter() {
+        fields.take(head, header)?;
+    }
 
     let is_http_11 = minor_version >= 1;
     let host = match (fields.host, target.authority) {

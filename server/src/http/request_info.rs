@@ -22,10 +22,6 @@ impl RequestTarget {
     pub fn of(head: &RequestHead) -> Self {
         Self { target: route::target_of(&head.path), query: Query::parse(&head.query) }
     }
-
-    fn watches(&self) -> bool {
-        self.query.as_ref().is_ok_and(Query::watches)
-    }
 }
 
 /// The action on a resource; or the method, if no resource is named.
@@ -139,7 +135,20 @@ impl RequestInfo {
         };
         match target {
             Target::Collection { of, namespace } => {
-                Self { verb: to_collection(method, asked), namespace, ..nothing(Some(of), false) }
+                let verb = match method {
+                    Method::Get | Method::Head if asked.query.as_ref().is_ok_and(Query::watches) => {
+                        Verb::Watch
+                    }
+                    Method::Get | Method::Head => Verb::List,
+                    Method::Delete => Verb::DeleteCollection,
+                    Method::Post
+                    | Method::Put
+                    | Method::Patch
+                    | Method::Options
+                    | Method::Trace
+                    | Method::Other => plain(method),
+                };
+                Self { verb, namespace, ..nothing(Some(of), false) }
             }
             Target::WatchCollection { of, namespace } => {
                 Self { verb: Verb::Watch, namespace, ..nothing(Some(of), false) }
@@ -182,17 +191,6 @@ const fn plain(method: Method) -> Verb {
         Method::Patch => Verb::Patch,
         Method::Delete => Verb::Delete,
         Method::Options | Method::Trace | Method::Other => Verb::Other,
-    }
-}
-
-fn to_collection(method: Method, asked: &RequestTarget) -> Verb {
-    let verb = plain(method);
-    if verb == Verb::Get {
-        if asked.watches() { Verb::Watch } else { Verb::List }
-    } else if verb == Verb::Delete {
-        Verb::DeleteCollection
-    } else {
-        verb
     }
 }
 

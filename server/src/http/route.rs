@@ -256,11 +256,7 @@ impl std::error::Error for RouteError {}
 /// 400 for a name that no object can have.
 pub fn target_of(path: &[String]) -> Result<Target, RouteError> {
     let segments: Vec<&str> = path.iter().map(String::as_str).collect();
-    target(&segments)
-}
-
-fn target(segments: &[&str]) -> Result<Target, RouteError> {
-    Ok(match segments {
+    Ok(match segments.as_slice() {
         [] => Target::Root,
         ["version"] => Target::Version,
         ["livez", sub @ ..] => health(Check::Livez, sub),

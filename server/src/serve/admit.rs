@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use super::app::App;
 use super::border::is_served_here;
 use super::reply::spelled;
+use crate::api::resources::ApiResource;
 use crate::auth::access::Term;
 use crate::auth::{Access, Grant, Identity, PeerCertificate, Visitor};
 use crate::catalog::Catalog;
@@ -28,6 +29,8 @@ const HOST_BYTES_MAX: usize = 253;
 #[derive(Clone, Debug)]
 pub struct Admitted {
     pub(super) query: Query,
+    /// How JSON of its reply is laid out.
+    pub(super) layout: Layout,
     pub(super) target: Result<Target, RouteError>,
     pub(super) visitor: Visitor,
     /// What was served when it was admitted.
@@ -36,24 +39,6 @@ pub struct Admitted {
     pub(super) access: Option<(Access, Grant)>,
     /// Whether the upstream answers it. Decided once: what was not authorized here must not be served here.
     pub(super) is_forwarded: bool,
-}
-
-impl Admitted {
-    /// Whether it may have a body as large as an object: what is refused, or of no resource, may not.
-    #[must_use]
-    pub const fn takes_body(&self) -> bool {
-        let is_of_resource = matches!(
-            self.target,
-            Ok(Target::Collection { .. } | Target::Object { .. } | Target::Subresource { .. })
-        );
-        self.access.is_some() && is_of_resource
-    }
-
-    /// Whether it is a health check.
-    #[must_use]
-    pub const fn is_health(&self) -> bool {
-        matches!(self.target, Ok(Target::Health { .. }))
-    }
 }
 
 /// Admits a request, or answers it: 401, 403, 503, or 400 for a query that cannot be decoded. `certificate` is the connection's
@@ -70,12 +55,12 @@ pub(super) async fn admit<H: Host>(
     let layout = query.as_ref().map_or(Layout::Compact, |query| query.layout(head.user_agent.as_deref()));
     let answer = |status: Status| Box::new(spelled(head, layout, &status));
     if matches!(target, Ok(Target::Health { .. })) {
-        let admitted = granted(app, host, head, app.guard().nobody(), target, query).await;
+        let admitted = granted(app, host, head, app.guard().nobody(), target, query, layout).await;
         return (None, admitted.map_err(answer));
     }
     let (user, visitor) = visitor(app, host, head, certificate, now).await;
     let admitted = match visitor {
-        Ok(visitor) => granted(app, host, head, visitor, target, query).await,
+        Ok(visitor) => granted(app, host, head, visitor, target, query, layout).await,
         Err(status) => Err(status),
     };
     (user, admitted.map_err(answer))
@@ -89,6 +74,7 @@ async fn granted<H: Host>(
     visitor: Visitor,
     target: Result<Target, RouteError>,
     query: Result<Query, OptionsError>,
+    layout: Layout,
 ) -> Result<Box<Admitted>, Status> {
     let query = query.map_err(|error| error.status())?;
     let catalog = app.catalog();
@@ -98,7 +84,9 @@ async fn granted<H: Host>(
         // The upstream decides it, and is the same that would be asked.
         Ok(_) if is_forwarded && app.guard().delegates_authorization() => None,
         Ok(target) => {
-            let selectable = catalog.selectable(target);
+            let served =
+                target.names().and_then(|of| catalog.registry.find(&of.group, &of.version, &of.resource));
+            let selectable = served.map(ApiResource::selectable);
             let selected = selected_name(selectable, &query);
             let access = Access::new(head.method, &head.path, target, query.watches(), selected.as_deref());
             let access = if app.guard().asks_with_selectors() {
@@ -110,12 +98,12 @@ async fn granted<H: Host>(
             } else {
                 access
             };
-            let grant = check(app, host, &visitor, &access).await?;
+            let grant = app.guard().authorize(&ByHost(host), &visitor, &access).await?;
             Some((access, grant))
         }
     };
     let target = target.and_then(|target| target.taking(head.method));
-    Ok(Box::new(Admitted { query, target, visitor, catalog, access, is_forwarded }))
+    Ok(Box::new(Admitted { query, layout, target, visitor, catalog, access, is_forwarded }))
 }
 
 fn term((key, operator, values): (String, &'static str, Vec<String>)) -> Term {
@@ -154,7 +142,7 @@ pub async fn admit_operator<H: Host>(
     let checked = match visitor {
         Ok(visitor) => {
             let access = Access::path(head.method, &head.path);
-            let grant = check(app, host, &visitor, &access).await;
+            let grant = app.guard().authorize(&ByHost(host), &visitor, &access).await;
             grant.map(|grant| Operator::Allowed(Box::new((visitor, access, grant))))
         }
         Err(status) => Err(status),
@@ -210,14 +198,4 @@ fn check_name(app: &App, head: &RequestHead) -> Result<(), Status> {
         )
     };
     Err(Status::other(403, why))
-}
-
-/// Who allows the access, or the 403 or 503.
-pub(super) async fn check<H: Host>(
-    app: &App,
-    host: &H,
-    visitor: &Visitor,
-    access: &Access,
-) -> Result<Grant, Status> {
-    app.guard().authorize(&ByHost(host), visitor, access).await
 }

@@ -103,6 +103,6 @@ fn copy_key(head: &RequestHead, admitted: &Admitted) -> Option<CopyKey> {
 
 /// The refusal of an admitted request, in the form that it asks for.
 fn refused(head: &RequestHead, admitted: &Admitted, status: &Status) -> FullBody {
-    let whole = spelled(head, admitted.query.layout(head.user_agent.as_deref()), status);
+    let whole = spelled(head, admitted.layout, status);
     FullBody { retry_after_seconds: status.retry_after_seconds(), ..whole }
 }

@@ -71,7 +71,7 @@ use crate::api::resources::{ApiResource, StoredResource};
 use crate::api::versions::Conversion;
 use crate::auth::PeerCertificate;
 use crate::catalog::Catalog;
-use crate::frontend::{Admission, Budget, Forwarding, Frontend, FullBody, Host, Instead, Reply};
+use crate::frontend::{Admission, Budget, ByHost, Forwarding, Frontend, FullBody, Host, Instead, Reply};
 use crate::http::negotiation::{self, DiscoveryForm, Form, Media, NotAcceptable, Objects};
 use crate::http::options::{IncludeObject, ListOptions, OptionsError, Query, WatchOptions};
 use crate::http::request::{BodyFraming, Method, RequestHead};
@@ -99,11 +99,16 @@ impl Frontend for App {
     }
 
     fn takes_body(&self, admitted: &Box<Admitted>) -> bool {
-        admitted.takes_body()
+        let is_of_resource = matches!(
+            admitted.target,
+            Ok(Target::Collection { .. } | Target::Object { .. } | Target::Subresource { .. })
+        );
+        // What is refused, or of no resource, may not have a body as large as an object.
+        admitted.access.is_some() && is_of_resource
     }
 
     fn is_health(&self, admitted: &Box<Admitted>) -> bool {
-        admitted.is_health()
+        matches!(admitted.target, Ok(Target::Health { .. }))
     }
 
     fn forwards(
@@ -151,8 +156,7 @@ async fn answer<H: Host>(
     body: Bytes,
     budget: &dyn Budget,
 ) -> Reply {
-    let query = &admitted.query;
-    let layout = query.layout(head.user_agent.as_deref());
+    let (query, layout) = (&admitted.query, admitted.layout);
     // What was authorized is answered. A body may take longer than the objects of a resource are kept that is not served any more.
     let newer = (head.body != BodyFraming::None).then(|| app.catalog());
     let catalog = newer.as_ref().unwrap_or(&admitted.catalog);
@@ -519,7 +523,8 @@ impl<H: Host> Call<'_, H> {
     /// 403 unless the client may also do this to the object of the request.
     async fn may(&self, verb: Verb) -> Result<(), Status> {
         let (access, _) = self.admitted.access.as_ref().ok_or_else(Status::unauthorized)?;
-        admit::check(self.app, self.host, &self.admitted.visitor, &access.with_verb(verb)).await.map(drop)
+        let (upstream, access) = (ByHost(self.host), access.with_verb(verb));
+        self.app.guard().authorize(&upstream, &self.admitted.visitor, &access).await.map(drop)
     }
 
     /// Refuses to show one object as a list (apiserver `handlers/response.go`); before anything is written.

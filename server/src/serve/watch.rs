@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use revcast_engine::Start;
 
 use super::encode::Shape;
+use super::reply::ResponseFormat;
 use super::select::{self, Choice};
 use super::{Call, reply};
 use crate::frontend::{Host, Reply, StreamFormat, WatchRequest, Wire};
@@ -72,7 +73,7 @@ pub(super) async fn handle<H: Host>(
         bookmarks: options.bookmarks,
         epoch: call.epoch.number,
         catalog: call.catalog.number,
-        timeout: timeout(call, options.timeout).min(time_left(call)),
+        timeout: timeout(call, options.timeout),
         wire,
         format,
         user: call.admitted.visitor.named().cloned(),
@@ -95,6 +96,12 @@ fn wire<H: Host>(call: &Call<'_, H>, options: &WatchOptions) -> Result<Wire, Han
 
 /// The form of a stream's objects, as requested for a format that streams have (recordings 17 and 31).
 fn stream_shape<H: Host>(call: &Call<'_, H>) -> Result<(Shape, StreamFormat), Status> {
+    match call.format {
+        ResponseFormat::Json(_) => return Ok((call.shape, StreamFormat::Json)),
+        ResponseFormat::Protobuf => return Ok((call.shape, StreamFormat::Protobuf)),
+        // Agreed on for a reply; the next that the client accepts is the stream's.
+        ResponseFormat::Yaml => {}
+    }
     let accept = call.head.accept.as_deref();
     let agreed = negotiation::negotiate_stream(accept, call.objects).map_err(|e| e.status())?;
     let format = match agreed.media {
@@ -108,21 +115,19 @@ fn stream_shape<H: Host>(call: &Call<'_, H>) -> Result<(Shape, StreamFormat), St
     Ok((Shape::new(agreed.form, include), format))
 }
 
-/// The time for which the client's credentials are valid: no stream lasts longer.
-fn time_left<H: Host>(call: &Call<'_, H>) -> Duration {
-    let expires = call.admitted.visitor.identity.expires;
-    expires.map_or(Duration::MAX, |ends| ends.duration_since(call.host.wall()).unwrap_or_default())
-}
-
 /// The end of the stream: as requested, or at random between the minimum and twice that, so that clients which began together
-/// do not reconnect together.
+/// do not reconnect together. No stream lasts longer than the client's credentials are valid.
 fn timeout<H: Host>(call: &Call<'_, H>, asked: WatchTimeout) -> Duration {
-    match asked {
+    let expires = call.admitted.visitor.identity.expires;
+    let left =
+        expires.map_or(Duration::MAX, |ends| ends.duration_since(call.host.wall()).unwrap_or_default());
+    let wanted = match asked {
         WatchTimeout::After(timeout) => timeout,
         WatchTimeout::ServerChoice => {
             let least = call.app.options.min_watch_timeout;
             let span_ms = u64::try_from(least.as_millis()).unwrap_or(u64::MAX).max(1);
             least.saturating_add(Duration::from_millis(call.host.random() % span_ms))
         }
-    }
+    };
+    wanted.min(left)
 }

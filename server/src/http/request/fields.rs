@@ -26,16 +26,8 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Reads `headers`, which have this order in the lines of `head`.
-    pub(super) fn read(head: &[u8], headers: &[httparse::Header<'_>]) -> Result<Self, HeadError> {
-        let mut fields = Self::default();
-        for header in headers {
-            fields.take(head, header)?;
-        }
-        Ok(fields)
-    }
-
-    fn take(&mut self, head: &[u8], header: &httparse::Header<'_>) -> Result<(), HeadError> {
+    /// Reads a header that is a line of `head`.
+    pub(super) fn take(&mut self, head: &[u8], header: &httparse::Header<'_>) -> Result<(), HeadError> {
         let is = |name: &str| header.name.eq_ignore_ascii_case(name);
         let value = header.value.trim_ascii();
         if is("host") {
