@@ -127,7 +127,7 @@ impl Resource {
         Self { plural: plural.to_owned(), ..self }
     }
 
-    /// The same with values that are stored in another way than as JSON.
+    /// The same with values that are stored in another way than as Kubernetes' objects.
     #[must_use]
     pub fn with_codec(self, codec: Codec) -> Self {
         Self { codec, ..self }

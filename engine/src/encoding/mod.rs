@@ -1,4 +1,4 @@
-//! How events are shown to a watcher. The engine knows Kubernetes' JSON; other shapes are the encoder's.
+//! How events are shown to a watcher. The engine knows Kubernetes' JSON and protobuf; other shapes are the encoder's.
 
 pub mod json;
 mod protobuf;

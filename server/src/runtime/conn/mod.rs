@@ -6,7 +6,7 @@
 //! kernel once per connection at the end of the turn; what the kernel does not take then is kept by the connection, which
 //! accepts no more until it is sent. So a slow client costs a page or a message, however much is pending for it.
 //!
-//! Never decides what a watch is sent, and does not know requests.
+//! Never decides what a watch is sent. Of requests it only knows those on streams, as bytes that come in and go out.
 
 mod event;
 mod http2;

@@ -1,6 +1,6 @@
 //! etcd as the source: a cache over a cluster that may misbehave.
 //!
-//! One thread with its own runtime (tokio is used nowhere else) drives everything: `follow` keeps a watch open and the engine
+//! One thread with its own runtime (tokio, which the server uses nowhere else) drives everything: `follow` keeps a watch open and the engine
 //! fed, `assembler` decides what a watch response proves, `load` reads the whole state in pages, `pager` sets the size of a
 //! page, `oldest` finds where history begins, `segments` reads it by several watches at once, `backfill` does while the state is
 //! served, `definitions` knows the resources that the cluster defines itself, `replay` and `compare` check whether etcd's history and state are still those that are served,

@@ -1,7 +1,7 @@
 //! HTTP/2 of a server (RFC 9113), as a pure state machine: bytes of a peer in, events and bytes for it out; time is an argument.
 //!
 //! [`Connection`] owns what is common to the streams of one connection: the reading of frames and field blocks, the settings, the windows,
-//! the bounds of what a peer may cost, and the answers to control frames. It knows no socket, no request and no watch: what belongs
+//! the bounds of what a peer may cost, and the answers to control frames. It knows no socket, no watch, and of a request only its fields: what belongs
 //! to a stream is a value that its user gives. Request heads come out as heads of HTTP/1.1, so that one parser is strict for
 //! all wires. Field blocks that are sent refer to no dynamic table, so one block serves any connection.
 
