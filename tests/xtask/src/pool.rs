@@ -103,18 +103,33 @@ impl Program {
 /// Builds what this call of `cargo test` would run, and says which programs these are.
 ///
 /// # Errors
-/// It does not build; cargo has said why.
-pub(crate) fn build(mut cargo: Command) -> Result<Vec<Program>, String> {
-    cargo.args(["--no-run", "--message-format=json-render-diagnostics"]).stdout(Stdio::piped());
+/// It does not build, or warnings are refused and there is one; cargo has said why.
+pub(crate) fn build(mut cargo: Command, refuses_warnings: bool) -> Result<Vec<Program>, String> {
+    cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
+    cargo.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = cargo.spawn().map_err(|error| format!("cargo does not start: {error}"))?;
-    let output = child.stdout.take().map(BufReader::new);
+    let (output, said) = (child.stdout.take().map(BufReader::new), child.stderr.take().map(BufReader::new));
+    let said = std::thread::spawn(move || {
+        let mut warned = None;
+        for line in said.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
+            eprintln!("{line}");
+            warned = warned.or_else(|| is_sum_of_warnings(&line).then_some(line));
+        }
+        warned
+    });
     let programs = output.into_iter().flat_map(BufRead::lines).map_while(Result::ok);
     let programs: Vec<Program> = programs.filter_map(|message| Program::of(&message)).collect();
+    let warned = said.join().unwrap_or_default();
     match child.wait() {
-        Ok(status) if status.success() => Ok(programs),
+        Ok(status) if status.success() => warned.filter(|_| refuses_warnings).map_or(Ok(programs), Err),
         Ok(status) => Err(format!("the build ended with {status}")),
         Err(error) => Err(format!("the build was lost: {error}")),
     }
+}
+
+/// Whether this line ends what cargo says of a package that has warnings.
+fn is_sum_of_warnings(line: &str) -> bool {
+    line.starts_with("warning: `") && line.contains(" generated ")
 }
 
 /// Runs them all, and hands over each as it ends.
@@ -197,12 +212,24 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
-    use super::{Ended, Program, Run, run_all};
+    use super::{Ended, Program, Run, is_sum_of_warnings, run_all};
 
     fn message(id: &str, target: &str, test: bool) -> String {
         format!(
             r#"{{"reason":"compiler-artifact","package_id":"{id}","manifest_path":"/r/a \"b\"/Cargo.toml","target":{{"name":"{target}","test":true}},"profile":{{"opt_level":"1","test":{test}}},"executable":"/r/target/{target}-1"}}"#
         )
+    }
+
+    #[test]
+    fn a_sum_of_warnings_is_known() {
+        for (line, is) in [
+            ("warning: `revcast` (lib) generated 3 warnings (run `cargo fix`)", true),
+            ("warning: `revcast` (lib test) generated 1 warning", true),
+            ("warning: unused import: `Resource`", false),
+            ("   Compiling revcast v0.1.0 (/r/server)", false),
+        ] {
+            assert_eq!(is_sum_of_warnings(line), is, "{line}");
+        }
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn run_side_by_side(steps: &[&Step], seed: u64, profile: &str) -> Vec<Outcome> {
         let (before, after) = step.split();
         let mut build = place::cargo();
         build.args(before);
-        match pool::build(build) {
+        match pool::build(build, step.refuses_warnings) {
             Ok(programs) => {
                 let environment = environment(step, seed, profile);
                 let arguments = after.get(1..).unwrap_or_default();
