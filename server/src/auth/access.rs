@@ -79,27 +79,17 @@ impl Access {
     ) -> Self {
         match target {
             Target::Collection { of, namespace } => {
-                let verb = match method {
-                    Method::Get | Method::Head if watch => Verb::Watch,
-                    Method::Get | Method::Head => Verb::List,
-                    Method::Delete => Verb::DeleteCollection,
-                    Method::Post
-                    | Method::Put
-                    | Method::Patch
-                    | Method::Options
-                    | Method::Trace
-                    | Method::Other => write_verb(method),
-                };
+                let verb = Verb::on_collection(method, watch);
                 // A selector narrows reads only: a deletecollection stays one.
                 let reads = matches!(verb, Verb::List | Verb::Watch);
                 let name = selected.filter(|_| reads).unwrap_or_default();
                 Self::to(verb, of, "", namespace.as_deref(), name)
             }
             Target::Object { of, namespace, name } => {
-                Self::to_named(object_verb(method), of, "", namespace.as_deref(), name)
+                Self::to_named(Verb::on_object(method), of, "", namespace.as_deref(), name)
             }
             Target::Subresource { of, namespace, name, subresource } => {
-                Self::to_named(object_verb(method), of, subresource, namespace.as_deref(), name)
+                Self::to_named(Verb::on_object(method), of, subresource, namespace.as_deref(), name)
             }
             Target::WatchCollection { of, namespace } => {
                 Self::to(Verb::Watch, of, "", namespace.as_deref(), selected.unwrap_or_default())
@@ -142,7 +132,7 @@ impl Access {
         }
         let text = |part: &str| part.to_owned();
         let of = ResourcePath { group: text(group), version: text(version), resource: text(resource) };
-        Some(Self::to_named(object_verb(method), &of, subresource, namespace, name))
+        Some(Self::to_named(Verb::on_object(method), &of, subresource, namespace, name))
     }
 
     /// An access to any path.
@@ -248,28 +238,6 @@ impl fmt::Display for Access {
                     write!(f, "in the namespace {}", go_quote(namespace))
                 }
             }
-        }
-    }
-}
-
-/// The verb of a method on one object.
-const fn object_verb(method: Method) -> Verb {
-    match method {
-        Method::Get | Method::Head => Verb::Get,
-        Method::Delete => Verb::Delete,
-        Method::Post | Method::Put | Method::Patch | Method::Options | Method::Trace | Method::Other => {
-            write_verb(method)
-        }
-    }
-}
-
-const fn write_verb(method: Method) -> Verb {
-    match method {
-        Method::Post => Verb::Create,
-        Method::Put => Verb::Update,
-        Method::Patch => Verb::Patch,
-        Method::Get | Method::Head | Method::Delete | Method::Options | Method::Trace | Method::Other => {
-            Verb::Other
         }
     }
 }

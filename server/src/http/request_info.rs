@@ -80,6 +80,32 @@ impl Verb {
     /// Verbs that a rule may name for paths.
     pub const OF_PATHS: [Self; 2] = [Self::Get, Self::Post];
 
+    /// That of a method on one object or document.
+    #[must_use]
+    pub const fn on_object(method: Method) -> Self {
+        match method {
+            Method::Get | Method::Head => Self::Get,
+            Method::Post => Self::Create,
+            Method::Put => Self::Update,
+            Method::Patch => Self::Patch,
+            Method::Delete => Self::Delete,
+            Method::Options | Method::Trace | Method::Other => Self::Other,
+        }
+    }
+
+    /// That of a method on a collection; `watches`: the query asks to watch it.
+    #[must_use]
+    pub const fn on_collection(method: Method, watches: bool) -> Self {
+        match method {
+            Method::Get | Method::Head if watches => Self::Watch,
+            Method::Get | Method::Head => Self::List,
+            Method::Delete => Self::DeleteCollection,
+            Method::Post | Method::Put | Method::Patch | Method::Options | Method::Trace | Method::Other => {
+                Self::on_object(method)
+            }
+        }
+    }
+
     /// As Kubernetes writes it in audit logs and rules.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -121,7 +147,7 @@ impl RequestInfo {
     #[must_use]
     pub fn of(method: Method, asked: &RequestTarget) -> Self {
         let nothing = |of, probe| Self {
-            verb: plain(method),
+            verb: Verb::on_object(method),
             of,
             subresource: None,
             namespace: None,
@@ -135,19 +161,8 @@ impl RequestInfo {
         };
         match target {
             Target::Collection { of, namespace } => {
-                let verb = match method {
-                    Method::Get | Method::Head if asked.query.as_ref().is_ok_and(Query::watches) => {
-                        Verb::Watch
-                    }
-                    Method::Get | Method::Head => Verb::List,
-                    Method::Delete => Verb::DeleteCollection,
-                    Method::Post
-                    | Method::Put
-                    | Method::Patch
-                    | Method::Options
-                    | Method::Trace
-                    | Method::Other => plain(method),
-                };
+                let watches = asked.query.as_ref().is_ok_and(Query::watches);
+                let verb = Verb::on_collection(method, watches);
                 Self { verb, namespace, ..nothing(Some(of), false) }
             }
             Target::WatchCollection { of, namespace } => {
@@ -179,18 +194,6 @@ impl RequestInfo {
             | Target::OpenApiV3 { .. }
             | Target::Unknown => nothing(None, false),
         }
-    }
-}
-
-/// The verb of a method on one object or document.
-const fn plain(method: Method) -> Verb {
-    match method {
-        Method::Get | Method::Head => Verb::Get,
-        Method::Post => Verb::Create,
-        Method::Put => Verb::Update,
-        Method::Patch => Verb::Patch,
-        Method::Delete => Verb::Delete,
-        Method::Options | Method::Trace | Method::Other => Verb::Other,
     }
 }
 

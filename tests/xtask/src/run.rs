@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -230,7 +231,10 @@ fn environment(step: &Step, seed: u64, profile: &str) -> Vec<(String, OsString)>
         let seed = ("REVCAST_SIM_BASE".to_owned(), seed.to_string().into());
         [seed, binary("revcast", "REVCAST_BIN"), binary("revcast-perf", "REVCAST_PERF_BIN")]
     };
-    own.chain(step.proof.is_of_tests().then(of_tests).into_iter().flatten()).collect()
+    // Built by itself the server would have other features of its dependencies, and they would be built again.
+    let of_benchmarks = (step.proof == Proof::Benchmarks).then(|| binary("revcast", "REVCAST_BIN"));
+    let of_benchmarks = of_benchmarks.filter(|(_, path): &(String, OsString)| Path::new(path).exists());
+    own.chain(step.proof.is_of_tests().then(of_tests).into_iter().flatten()).chain(of_benchmarks).collect()
 }
 
 /// Why a success proves nothing.

@@ -29,7 +29,7 @@ pub(crate) enum Proof {
     Tests,
     /// The same. What such steps run is built by the first of them, and runs side by side with what its neighbours run.
     Programs,
-    /// At least one benchmark ran.
+    /// At least one benchmark ran. Such steps are told where the server's binary is.
     Benchmarks,
 }
 
