@@ -232,8 +232,9 @@ fn environment(step: &Step, seed: u64, profile: &str) -> Vec<(String, OsString)>
         [seed, binary("revcast", "REVCAST_BIN"), binary("revcast-perf", "REVCAST_PERF_BIN")]
     };
     // Built by itself the server would have other features of its dependencies, and they would be built again.
-    let of_benchmarks = (step.proof == Proof::Benchmarks).then(|| binary("revcast", "REVCAST_BIN"));
-    let of_benchmarks = of_benchmarks.filter(|(_, path): &(String, OsString)| Path::new(path).exists());
+    let of_benchmarks = (step.proof == Proof::Benchmarks)
+        .then(|| binary("revcast", "REVCAST_BIN"))
+        .filter(|(_, path): &(String, OsString)| Path::new(path).exists());
     own.chain(step.proof.is_of_tests().then(of_tests).into_iter().flatten()).chain(of_benchmarks).collect()
 }
 
