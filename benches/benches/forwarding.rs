@@ -1,21 +1,25 @@
-//! What forwarding adds to a request: the same GET sent to a bare upstream, and to a server that forwards it there, in turns.
+//! What forwarding adds to a request: the same GET sent to a bare upstream, through a bare proxy, and through a server that
+//! forwards it there, in turns. The bare proxy is the floor: one thread that hands on what it reads, and knows nothing of HTTP.
 //!
-//! - `latency`: one connection, one request after another. The median of each round, and the difference, which is what the server
-//!   adds: a hop of the loopback, two heads, two wake-ups.
-//! - `rate`: sixteen connections send a number of requests per second, paced; how much of a core the server takes, how long the
+//! - `latency`: one connection, one request after another. The median of each round, and the difference, which is what is added:
+//!   a hop of the loopback, two wake-ups, and with the server two heads.
+//! - `rate`: sixteen connections send a number of requests per second, paced; how much of a core each takes, how long the
 //!   requests take in each round, and the difference of the medians.
 //!
-//! The server is a process of its own, with one shard pinned to CPU 0; everything else runs on CPU 1. The upstream answers 1 KiB of JSON at once. With `--test` each part runs once and briefly, and nothing is
-//! measured.
+//! The server and the proxy are processes of their own, pinned to CPU 0; everything else runs on CPU 1. The upstream answers 1 KiB of
+//! JSON at once. With `--test` each part runs once and briefly, and nothing is measured.
 
 #![allow(clippy::print_stdout, reason = "its results")]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::collections::HashMap;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// What is asked: nothing here serves it from its own store.
@@ -25,6 +29,8 @@ const BODY_BYTES: usize = 1 << 10;
 const CONNECTIONS: usize = 16;
 /// Ticks of `/proc/PID/stat` in a second.
 const TICKS: f64 = 100.0;
+/// Makes this program a bare proxy to the address that follows.
+const BARE_PROXY: &str = "--bare-proxy";
 
 /// How much is measured.
 struct Extent {
@@ -41,69 +47,86 @@ const TRIED: Extent =
     Extent { rounds: 1, requests: 20, rate_rounds: 1, rate: 100, duration: Duration::from_millis(200) };
 
 fn main() {
-    let is_test = std::env::args().any(|argument| argument == "--test");
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some(at) = arguments.iter().position(|argument| argument == BARE_PROXY) {
+        bare_proxy(&arguments[at + 1]).expect("the proxy runs until it is killed");
+    }
+    let is_test = arguments.iter().any(|argument| argument == "--test");
     let extent = if is_test { TRIED } else { MEASURED };
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let upstream = listener.local_addr().expect("it is bound").to_string();
-    let server = Server::start(&upstream);
+    let (proxy, server) = (Front::bare(&upstream), Front::server(&upstream));
     // After the server, which would inherit it. A machine of one CPU shares that.
-    let mut other = CpuSet::new();
-    other.set(1);
-    let _ = sched_setaffinity(None, &other);
+    pin_to(1);
     std::thread::spawn(move || accept(&listener));
+    let ways = [
+        Way { name: "the upstream itself", address: &upstream, pid: None },
+        Way { name: "through the bare proxy", address: &proxy.address, pid: Some(proxy.child.id()) },
+        Way { name: "through the server", address: &server.address, pid: Some(server.child.id()) },
+    ];
     if is_test {
         println!("Testing forwarding/latency");
     }
-    latency(&extent, &upstream, &server.address);
+    latency(&extent, &ways);
     if is_test {
         println!("Success\nTesting forwarding/rate");
     }
-    rates(&extent, &upstream, &server);
+    rates(&extent, &ways);
     if is_test {
         println!("Success");
     }
 }
 
-fn latency(extent: &Extent, upstream: &str, server: &str) {
-    let (mut direct, mut through) = (Peer::connect(upstream), Peer::connect(server));
-    let mut added = Vec::new();
-    for round in 0..extent.rounds {
-        // The one that begins has the colder caches.
-        let (first, second) = if round % 2 == 0 {
-            (median(&mut direct, extent.requests), median(&mut through, extent.requests))
-        } else {
-            let second = median(&mut through, extent.requests);
-            (median(&mut direct, extent.requests), second)
-        };
-        added.push(second.saturating_sub(first));
-        println!(
-            "latency: direct {first:.1?}, through {second:.1?}: added {:.1?}",
-            second.saturating_sub(first)
-        );
-    }
-    print_added("latency", added);
+fn pin_to(cpu: usize) {
+    let mut one = CpuSet::new();
+    one.set(cpu);
+    let _ = sched_setaffinity(None, &one);
 }
 
-fn rates(extent: &Extent, upstream: &str, server: &Server) {
-    let direct = || rate(extent, "upstream itself", upstream, None);
-    let through = || rate(extent, "through the server", &server.address, Some(server.child.id()));
-    let mut added = Vec::new();
-    for round in 0..extent.rate_rounds {
-        let (first, second) = if round % 2 == 0 {
-            (direct(), through())
-        } else {
-            let second = through();
-            (direct(), second)
-        };
-        added.push(second.saturating_sub(first));
-    }
-    print_added("rate", added);
+/// How a request reaches the upstream.
+struct Way<'a> {
+    name: &'a str,
+    address: &'a str,
+    /// Of the process between, if there is one.
+    pid: Option<u32>,
 }
 
-fn print_added(name: &str, mut added: Vec<Duration>) {
-    added.sort();
-    let (least, most) = (added[0], added[added.len() - 1]);
-    println!("{name}: added {:.1?} ({least:.1?}..{most:.1?})", added[added.len() / 2]);
+fn latency(extent: &Extent, ways: &[Way<'_>; 3]) {
+    let mut peers = ways.each_ref().map(|way| Peer::connect(way.address));
+    let rounds = (0..extent.rounds).map(|round| {
+        let took = in_turns(round, |at| median(&mut peers[at], extent.requests));
+        println!("latency: {:.1?}, {:.1?}, {:.1?}", took[0], took[1], took[2]);
+        took
+    });
+    print_added("latency", &rounds.collect::<Vec<_>>());
+}
+
+fn rates(extent: &Extent, ways: &[Way<'_>; 3]) {
+    let rounds = (0..extent.rate_rounds).map(|round| in_turns(round, |at| rate(extent, &ways[at])));
+    print_added("rate", &rounds.collect::<Vec<_>>());
+}
+
+/// Measures all three ways. Each round begins with the next: the one that begins has the colder caches.
+fn in_turns(round: usize, mut measure: impl FnMut(usize) -> Duration) -> [Duration; 3] {
+    let mut took = [Duration::ZERO; 3];
+    for at in (0..took.len()).map(|turn| (round + turn) % 3) {
+        took[at] = measure(at);
+    }
+    took
+}
+
+fn print_added(name: &str, rounds: &[[Duration; 3]]) {
+    for (what, way, to) in [
+        ("the bare proxy adds", 1, 0),
+        ("the server adds", 2, 0),
+        ("the server adds to the bare proxy", 2, 1),
+    ] {
+        let mut added: Vec<f64> =
+            rounds.iter().map(|took| (took[way].as_secs_f64() - took[to].as_secs_f64()) * 1e6).collect();
+        added.sort_by(f64::total_cmp);
+        let (least, most) = (added[0], added[added.len() - 1]);
+        println!("{name}: {what} {:.1} µs ({least:.1}..{most:.1})", added[added.len() / 2]);
+    }
 }
 
 fn median(peer: &mut Peer, requests: usize) -> Duration {
@@ -113,7 +136,8 @@ fn median(peer: &mut Peer, requests: usize) -> Duration {
 }
 
 /// Sends requests at a rate, and prints how long they took from when they were due; returns the median.
-fn rate(extent: &Extent, name: &str, address: &str, pid: Option<u32>) -> Duration {
+fn rate(extent: &Extent, way: &Way<'_>) -> Duration {
+    let &Way { name, address, pid } = way;
     let before = pid.map(cpu);
     let began = Instant::now();
     let each = Duration::from_secs(1) * u32::try_from(CONNECTIONS).expect("few") / extent.rate;
@@ -222,24 +246,32 @@ fn answer(mut stream: TcpStream) {
     }
 }
 
-/// The server that forwards; it ends with its owner.
-struct Server {
+/// What stands between the clients and the upstream; it ends with its owner.
+struct Front {
     child: Child,
     address: String,
 }
 
-impl Server {
-    fn start(upstream: &str) -> Self {
-        let mut child = Command::new(binary())
+impl Front {
+    fn bare(upstream: &str) -> Self {
+        let own = std::env::current_exe().expect("the path of this program");
+        Self::start(Command::new(own).args([BARE_PROXY, upstream]))
+    }
+
+    fn server(upstream: &str) -> Self {
+        let mut command = Command::new(binary());
+        command
             .env_remove("REVCAST_BIN")
             .args(["--listen", "127.0.0.1:0", "--admin-listen", "none", "--pin-cpus", "0"])
-            .args(["--upstream", &format!("http://{upstream}"), "--log-level", "error"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the server starts");
+            .args(["--upstream", &format!("http://{upstream}"), "--log-level", "error"]);
+        Self::start(&mut command)
+    }
+
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
         let address = loop {
-            let line = lines.next().expect("the server serves").expect("text");
+            let line = lines.next().expect("it serves").expect("text");
             if let Some(rest) = line.strip_prefix("serving http://") {
                 break rest.split(',').next().expect("an address").to_owned();
             }
@@ -248,10 +280,44 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for Front {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Hands bytes from each client to a connection of its own to the upstream, and back, until it is killed.
+fn bare_proxy(upstream: &str) -> io::Result<()> {
+    pin_to(0);
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("serving http://{},", listener.local_addr()?);
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&epoll, &listener, EventData::new_u64(0), EventFlags::IN)?;
+    // Each with the number of the one at the other end; a pair has an even number and the next.
+    let mut streams: HashMap<u64, TcpStream> = HashMap::new();
+    let (mut next, mut events, mut buffer) = (2, Vec::with_capacity(64), vec![0; 64 << 10]);
+    loop {
+        events.clear();
+        epoll::wait(&epoll, spare_capacity(&mut events), None)?;
+        for event in &events {
+            let number = event.data.u64();
+            if number == 0 {
+                for stream in [listener.accept()?.0, TcpStream::connect(upstream)?] {
+                    stream.set_nodelay(true)?;
+                    epoll::add(&epoll, &stream, EventData::new_u64(next), EventFlags::IN)?;
+                    streams.insert(next, stream);
+                    next += 1;
+                }
+                continue;
+            }
+            let Some(stream) = streams.get_mut(&number) else { continue };
+            let read = stream.read(&mut buffer).unwrap_or(0);
+            match streams.get_mut(&(number ^ 1)) {
+                Some(other) if read > 0 => other.write_all(&buffer[..read])?,
+                Some(_) | None => drop((streams.remove(&number), streams.remove(&(number ^ 1)))),
+            }
+        }
     }
 }
 

@@ -401,13 +401,20 @@ impl<C: Carrier> Exchange<C> {
         }
         let trailers = trailers.as_ref().filter(|_| takes_trailers && has_body);
         self.carrier.push_end(trailers, if has_body { framing } else { Framing::Length(0) });
+        let mut sending = std::pin::pin!(self.carrier.send());
+        let sent = future::poll_once(sending.as_mut()).await;
+        // A client that is slow to take the reply must not keep the connection.
         if let Some(sender) = sender {
             client.give_back(sender);
         }
         if let (Some((copies, key)), Some(kept)) = (&forwarding.copy, copy) {
             copies.keep(key.clone(), parts, kept.into());
         }
-        match self.carrier.send().await {
+        let sent = match sent {
+            Some(sent) => sent,
+            None => sending.await,
+        };
+        match sent {
             Ok(()) if !close => None,
             Ok(()) => Some(Over::Linger),
             Err(_) => Some(Over::Quiet),
