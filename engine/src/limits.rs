@@ -70,8 +70,8 @@ pub const PAGE_SCAN: usize = 1024;
 pub const BUDGET_REFILL_PER_SECOND: Duration = Duration::from_millis(50);
 /// The most that the budget holds (same source).
 pub const BUDGET_CAP: Duration = Duration::from_millis(100);
-/// The longest loan between two rounds.
-pub const BUDGET_LOAN: Duration = Duration::from_millis(10);
+/// The longest slice between two rounds.
+pub const BUDGET_SLICE: Duration = Duration::from_millis(10);
 
 /// Time between two bookmarks of a watcher (`bookmarkFrequency` in kube-apiserver's cacher).
 pub const BOOKMARK_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
@@ -101,4 +101,4 @@ const _: () =
     assert!(ROUND_BYTES <= RUN_BYTES && PAGE_BYTES <= CATCHUP_PAGE_BYTES && CATCHUP_PAGE_BYTES <= RUN_BYTES);
 const _: () =
     assert!(ROUND_EVENTS < RUN_MESSAGES && 0 < LOOKS_PER_TURN && LOOKS_PER_TURN <= ROUND_REQUIREMENTS);
-const _: () = assert!(BUDGET_LOAN.as_millis() <= BUDGET_CAP.as_millis());
+const _: () = assert!(BUDGET_SLICE.as_millis() <= BUDGET_CAP.as_millis());

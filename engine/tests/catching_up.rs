@@ -118,7 +118,7 @@ fn events_that_come_meanwhile_do_not_keep_watchers_from_becoming_live() {
     assert_eq!(world.shard.stats().live, LIVE as u64);
     (0..WATCHERS)
         .for_each(|number| world.subscribe(&format!("own-{number}"), Start::After(Revision::new(1))));
-    // There are always newer events, so that only a part of the time is lent.
+    // There are always newer events, so that only a part of the time is granted.
     let mut passes = 0;
     while world.shard.stats().live < (LIVE + WATCHERS) as u64 {
         assert!(passes < PASSES, "{:?}", world.shard.stats());

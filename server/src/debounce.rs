@@ -1,6 +1,6 @@
 //! Files that change while the server runs: when their content is used.
 //!
-//! Owns that decision, and the interval of the checks. It reads no file: a mark identifies what one check found. Content counts
+//! Owns that decision, and the interval of the checks. It reads no file: a fingerprint identifies what one check found. Content counts
 //! only after two checks in a row found the same, so files that are written in parts or one after another are not used
 //! half-written.
 
@@ -8,14 +8,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 /// Interval of the checks. A change is found by the next check and used after the one after that: within 5 s, reading included.
-pub(crate) const LOOK: Duration = Duration::from_secs(2);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Distinguishes contents without storing their secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark(u64);
+pub(crate) struct Fingerprint(u64);
 
-impl Mark {
-    /// The mark of some content.
+impl Fingerprint {
+    /// The fingerprint of some content.
     pub(crate) fn of(found: &impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         found.hash(&mut hasher);
@@ -25,21 +25,21 @@ impl Mark {
 
 /// The findings so far.
 #[derive(Debug, Default)]
-pub(crate) struct Looks {
+pub(crate) struct Debounce {
     /// Of the last check.
-    seen: Option<Mark>,
+    seen: Option<Fingerprint>,
     /// Of the content that was used last, also if it was invalid.
-    taken: Option<Mark>,
+    taken: Option<Fingerprint>,
 }
 
-impl Looks {
+impl Debounce {
     /// After the content that was read at the start: that is used without a second check, since nothing is served before.
-    pub(crate) const fn after(start: Mark) -> Self {
+    pub(crate) const fn after(start: Fingerprint) -> Self {
         Self { seen: Some(start), taken: Some(start) }
     }
 
     /// Whether the content that a check found is to be used now. `told`: the operator says that the files are complete.
-    pub(crate) fn take(&mut self, found: Mark, told: bool) -> bool {
+    pub(crate) fn take(&mut self, found: Fingerprint, told: bool) -> bool {
         let is_quiet = self.seen.replace(found) == Some(found);
         let takes = told || (is_quiet && self.taken != Some(found));
         if takes {
@@ -54,14 +54,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_two_looks_found_is_taken_once() {
-        let [old, half, new] = ["old", "half", "new"].map(|text| Mark::of(&text));
-        let mut looks = Looks::after(old);
-        assert!(!looks.take(old, false), "it is taken already");
-        assert!(!looks.take(half, false) && !looks.take(new, false), "it still changes");
-        assert!(looks.take(new, false) && !looks.take(new, false));
-        assert!(!looks.take(half, false) && !looks.take(new, false), "as it was taken");
-        assert!(looks.take(half, true) && looks.take(half, true), "who says that it is whole is believed");
-        assert!(!looks.take(half, false), "and that counts");
+    fn what_two_checks_found_is_taken_once() {
+        let [old, half, new] = ["old", "half", "new"].map(|text| Fingerprint::of(&text));
+        let mut debounce = Debounce::after(old);
+        assert!(!debounce.take(old, false), "it is taken already");
+        assert!(!debounce.take(half, false) && !debounce.take(new, false), "it still changes");
+        assert!(debounce.take(new, false) && !debounce.take(new, false));
+        assert!(!debounce.take(half, false) && !debounce.take(new, false), "as it was taken");
+        assert!(
+            debounce.take(half, true) && debounce.take(half, true),
+            "who says that it is whole is believed"
+        );
+        assert!(!debounce.take(half, false), "and that counts");
     }
 }

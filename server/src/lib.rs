@@ -18,6 +18,7 @@ pub mod config;
 #[cfg(test)]
 #[path = "../../engine/tests/allocations/counting.rs"]
 mod counting;
+mod debounce;
 pub mod demo;
 pub mod doctor;
 pub mod durations;
@@ -26,7 +27,6 @@ pub mod http;
 mod identity;
 pub mod lines;
 pub mod log;
-mod looks;
 pub mod notify;
 pub mod page;
 mod printable;

@@ -15,14 +15,14 @@ use revcast::clock::Clock;
 use revcast::config::{Config, Flags, ResourceForm, ResourceTable};
 use revcast::demo;
 use revcast::notify::Manager;
-use revcast::serve::{App, Beside, Freshness};
+use revcast::serve::{App, Freshness, Upstream};
 use revcast::setting::ConfigError;
 use revcast::signals::ShutdownSignals;
 use revcast::source::command_queue::CommandQueue;
 use revcast::source::embedded::{self, Store, StoreConfig};
 use revcast::source::engine::Engine;
 use revcast::source::epoch::{Epoch, Epochs};
-use revcast::source::etcd::{self, Elsewhere, EtcdOptions, Layout};
+use revcast::source::etcd::{self, EtcdOptions, Layout, OtherEtcds};
 use revcast::take_over::{self, ControlSocket, PredecessorLink};
 use revcast::tls::{Current, Reloader};
 use revcast::{allocator, doctor, log, runtime, top, upstream};
@@ -332,7 +332,7 @@ fn start_embedded(
         .with_guard(Arc::clone(guard))
         .with_progress(Arc::clone(&commands.stats.progress))
         .with_names(config.allowed_hosts().clone(), plan.tls.clone())
-        .with_beside(config.upstream().map(|options| Beside::new(options.identity)));
+        .with_upstream(config.upstream().map(|options| Upstream::new(options.identity)));
     prepare(&app);
     let running = runtime::start(plan, app, Arc::clone(&commands), |shards| {
         embedded::start(store, publisher, commands, shards, plan.clock, config.embedded.compact_interval)
@@ -356,15 +356,15 @@ fn start_etcd(
         &options.prefix,
         catalogs.current().registry.rows().map(|row| (row.row, row.namespaced, row.etcd_folder())),
     );
-    let elsewhere = Elsewhere::new(&catalogs.current().registry, &options.overrides);
-    let layout = layout.map_err(Failure::Usage)?.without(|row| elsewhere.has(row));
+    let others = OtherEtcds::new(&catalogs.current().registry, &options.overrides);
+    let layout = layout.map_err(Failure::Usage)?.without(|row| others.has(row));
     let freshness = Freshness { commands: Arc::clone(&commands), limit: options.stale_limit };
     let app = App::new(Arc::clone(&catalogs), Arc::clone(&epochs), config.serve)
         .with_guard(Arc::clone(guard))
         .with_progress(Arc::clone(&commands.stats.progress))
         .with_names(config.allowed_hosts().clone(), plan.tls.clone())
-        .with_elsewhere(elsewhere)
-        .with_beside(config.upstream().map(|options| Beside::new(options.identity)))
+        .with_other_etcds(others)
+        .with_upstream(config.upstream().map(|options| Upstream::new(options.identity)))
         .with_freshness(freshness);
     prepare(&app);
     let options_of_source = options.clone();

@@ -11,8 +11,8 @@ use crate::log;
 
 /// The interval of the lines.
 const EVERY: Duration = Duration::from_secs(3);
-/// Between two looks at the numbers. A step that takes less is not shown.
-const LOOK: Duration = Duration::from_millis(100);
+/// Between two checks of the numbers. A step that takes less is not shown.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Work that may take long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl StepProgress {
     fn watch(&self) {
         let mut shown: Option<(Step, Instant, Instant)> = None;
         loop {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
             let mut is_watched = self.is_watched();
             let Some(step) = self.step() else {
                 // A step that begins now waits for the lock, and starts another thread.
@@ -187,7 +187,7 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(30);
         while *progress.is_watched() {
             assert!(Instant::now() < deadline, "its thread does not end");
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
         }
         progress.begin(Step::Reading);
         assert!(*progress.is_watched(), "another is shown by another");

@@ -1,15 +1,15 @@
-//! The time that a shard lends to watchers that lag while newer events wait for the live ones.
+//! The time that a shard grants to watchers that lag while newer events wait for the live ones.
 //!
-//! It refills with time and is capped. The unused part of a loan is returned, an overdraft is owed. The figures are
+//! It refills with time and is capped. The unused part of a slice is returned, an overdraft is owed. The figures are
 //! from kube-apiserver's dispatch budget, which spends it on waiting; here it pays for work only.
 //!
-//! After a long round the budget is comparatively small. Then a loan is as long as the live watchers' time in the
+//! After a long round the budget is comparatively small. Then a slice is as long as the live watchers' time in the
 //! round, per watcher, at most as long as the round or the budget's cap. Otherwise a watcher that lags on a busy shard
 //! would never catch up.
 
 use std::time::Duration;
 
-use crate::limits::{BUDGET_CAP, BUDGET_LOAN, BUDGET_REFILL_PER_SECOND};
+use crate::limits::{BUDGET_CAP, BUDGET_REFILL_PER_SECOND, BUDGET_SLICE};
 use crate::tick::Tick;
 
 /// The budget of a shard.
@@ -17,17 +17,17 @@ use crate::tick::Tick;
 pub(crate) struct Budget {
     available_ns: i64,
     refilled: Tick,
-    loan: Option<Loan>,
-    lent_ns: u64,
+    slice: Option<Slice>,
+    granted_ns: u64,
     used_ns: u64,
 }
 
-/// Time that was lent and may be spent. The last page may overdraw it.
+/// Time that was granted and may be spent. The last page may overdraw it.
 #[derive(Debug)]
-struct Loan {
+struct Slice {
     left_ns: i64,
     /// The part that comes from the budget. The rest is the fair share of a round.
-    purse_ns: i64,
+    budgeted_ns: i64,
     since: Tick,
 }
 
@@ -41,39 +41,39 @@ const fn nanos(time: Duration) -> i64 {
 
 impl Budget {
     pub(crate) const fn new() -> Self {
-        Self { available_ns: nanos(BUDGET_CAP), refilled: Tick::ZERO, loan: None, lent_ns: 0, used_ns: 0 }
+        Self { available_ns: nanos(BUDGET_CAP), refilled: Tick::ZERO, slice: None, granted_ns: 0, used_ns: 0 }
     }
 
-    /// Nanoseconds that were lent, and those that were used: more, when a last page took longer than was left.
+    /// Nanoseconds that were granted, and those that were used: more, when a last page took longer than was left.
     pub(crate) const fn spent(&self) -> (u64, u64) {
-        (self.lent_ns, self.used_ns)
+        (self.granted_ns, self.used_ns)
     }
 
-    /// Counts the time since the loan was last settled as spent.
+    /// Counts the time since the slice was last settled as spent.
     pub(crate) fn settle(&mut self, now: Tick) {
-        if let Some(loan) = &mut self.loan {
-            let used = nanos(now.since(loan.since));
-            loan.left_ns -= used;
+        if let Some(slice) = &mut self.slice {
+            let used = nanos(now.since(slice.since));
+            slice.left_ns -= used;
             self.used_ns += used.unsigned_abs();
-            loan.since = now;
+            slice.since = now;
         }
     }
 
-    /// Takes a loan, if there is none and there is something to lend. True when there is time to spend. `fair`: the
+    /// Takes a slice, if there is none and there is something to grant. True when there is time to spend. `fair`: the
     /// claim of the watchers that lag, whatever the budget holds.
-    pub(crate) fn lend(&mut self, now: Tick, fair: Duration) -> bool {
-        if self.loan.is_none() {
+    pub(crate) fn grant(&mut self, now: Tick, fair: Duration) -> bool {
+        if self.slice.is_none() {
             self.refill(now);
-            let purse_ns = self.available_ns.clamp(0, nanos(BUDGET_LOAN));
-            let left_ns = purse_ns.max(nanos(fair));
+            let budgeted_ns = self.available_ns.clamp(0, nanos(BUDGET_SLICE));
+            let left_ns = budgeted_ns.max(nanos(fair));
             if left_ns <= 0 {
                 return false;
             }
-            self.available_ns -= purse_ns;
-            self.lent_ns += left_ns.unsigned_abs();
-            self.loan = Some(Loan { left_ns, purse_ns, since: now });
+            self.available_ns -= budgeted_ns;
+            self.granted_ns += left_ns.unsigned_abs();
+            self.slice = Some(Slice { left_ns, budgeted_ns, since: now });
         }
-        self.loan.as_ref().is_some_and(|loan| loan.left_ns > 0)
+        self.slice.as_ref().is_some_and(|slice| slice.left_ns > 0)
     }
 
     /// The fair share of a round of `round` for `live` watchers: the same time per watcher for those `behind`.
@@ -83,11 +83,12 @@ impl Budget {
         (round.saturating_mul(share) / parts).min(round.max(BUDGET_CAP))
     }
 
-    /// Ends the loan; unspent time is returned, an overdraft is owed.
+    /// Ends the slice; unspent time is returned, an overdraft is owed.
     pub(crate) fn give_back(&mut self) {
-        if let Some(loan) = self.loan.take() {
+        if let Some(slice) = self.slice.take() {
             // The fair share is spent first, and what is left of it is dropped.
-            self.available_ns = (self.available_ns + loan.left_ns.min(loan.purse_ns)).min(nanos(BUDGET_CAP));
+            self.available_ns =
+                (self.available_ns + slice.left_ns.min(slice.budgeted_ns)).min(nanos(BUDGET_CAP));
         }
     }
 
@@ -107,11 +108,11 @@ mod tests {
         Tick::from_nanos(us * 1_000)
     }
 
-    /// How many of 100 ms, in pages of 700 µs with live work of 300 µs between loans, go to watchers that lag.
+    /// How many of 100 ms, in pages of 700 µs with live work of 300 µs between slices, go to watchers that lag.
     fn lent_ms(budget: &mut Budget, from_us: u64) -> u64 {
         let (mut now, mut lent) = (from_us, 0);
         while now < from_us + 100_000 {
-            while budget.lend(at(now), Duration::ZERO) {
+            while budget.grant(at(now), Duration::ZERO) {
                 now += 700;
                 lent += 700;
                 budget.settle(at(now));
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn what_is_not_used_is_given_back() {
         let mut budget = Budget::new();
-        assert!(budget.lend(at(0), Duration::ZERO));
+        assert!(budget.grant(at(0), Duration::ZERO));
         budget.settle(at(3_000));
         budget.give_back();
         assert_eq!(budget.available_ns, 97_000_000);
@@ -152,16 +153,16 @@ mod tests {
         assert_eq!(Budget::fair(Duration::from_millis(1), 10, 90), Duration::from_millis(9));
         assert_eq!(Budget::fair(Duration::from_millis(1), 1, 10_000), BUDGET_CAP);
         let mut budget = Budget { available_ns: -5_000_000, ..Budget::new() };
-        let lend = |budget: &mut Budget, us| budget.lend(at(us), Duration::from_millis(20));
-        assert!(lend(&mut budget, 0), "the purse is empty, the claim is not");
+        let grant = |budget: &mut Budget, us| budget.grant(at(us), Duration::from_millis(20));
+        assert!(grant(&mut budget, 0), "the budget is empty, the claim is not");
         budget.settle(at(19_000));
-        assert!(lend(&mut budget, 19_000));
+        assert!(grant(&mut budget, 19_000));
         budget.settle(at(21_000));
-        assert!(!lend(&mut budget, 21_000));
+        assert!(!grant(&mut budget, 21_000));
         budget.give_back();
         assert_eq!(budget.available_ns, -6_000_000, "what was overdrawn is owed");
         let mut budget = Budget::new();
-        assert!(lend(&mut budget, 0));
+        assert!(grant(&mut budget, 0));
         budget.settle(at(4_000));
         budget.give_back();
         assert_eq!(budget.available_ns, 100_000_000, "the share was spent first");

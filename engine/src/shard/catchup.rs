@@ -233,7 +233,7 @@ impl Shard {
                 self.table.join_live(id);
             } else {
                 // Its snapshot is newer than what the shard has dispatched: only a round can advance it. Lending it time would
-                // loop until the loan is spent.
+                // loop until the slice is spent.
                 self.round.just_ended = false;
                 self.queue(id);
             }

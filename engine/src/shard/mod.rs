@@ -292,8 +292,10 @@ impl Shard {
         }
         let waiting = self.feed.ring.head() > self.dispatched;
         if waiting {
-            // The newest events go to live watchers first; then time is lent to those that lag.
-            if self.round.just_ended && !self.behind.is_empty() && self.budget.lend(now, self.fair_loan(now))
+            // The newest events go to live watchers first; then time is granted to those that lag.
+            if self.round.just_ended
+                && !self.behind.is_empty()
+                && self.budget.grant(now, self.fair_slice(now))
             {
                 self.catch_up_next(outlet, now);
                 return Turn::Again;
@@ -356,7 +358,7 @@ impl Shard {
     }
 
     /// The time that watchers that lag may claim, now that a round is over.
-    fn fair_loan(&self, now: Tick) -> Duration {
+    fn fair_slice(&self, now: Tick) -> Duration {
         Budget::fair(now.since(self.round.began), self.table.live, self.behind.len())
     }
 

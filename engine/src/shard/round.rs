@@ -31,7 +31,7 @@ pub(super) struct Round {
     pub(super) stage: Stage,
     /// When the newest one began.
     pub(super) began: Tick,
-    /// A round ended and nothing was lent since.
+    /// A round ended and nothing was granted since.
     pub(super) just_ended: bool,
     pub(super) mark: Mark,
     /// Classes with a run.

@@ -20,8 +20,8 @@ pub struct Timings {
     pub first_write: Histogram,
     /// The same to the end of the turn with its last send to a live watcher.
     pub last_write: Histogram,
-    /// Time that was lent to watchers that lag while newer events waited, in nanoseconds.
-    pub lent_ns: u64,
+    /// Time that was granted to watchers that lag while newer events waited, in nanoseconds.
+    pub granted_ns: u64,
     /// The part of it that they used.
     pub used_ns: u64,
 }
@@ -33,7 +33,7 @@ impl Timings {
         Self {
             first_write: self.first_write.plus(&other.first_write),
             last_write: self.last_write.plus(&other.last_write),
-            lent_ns: self.lent_ns + other.lent_ns,
+            granted_ns: self.granted_ns + other.granted_ns,
             used_ns: self.used_ns + other.used_ns,
         }
     }
@@ -104,8 +104,8 @@ impl Shard {
     /// The measurements so far.
     #[must_use]
     pub const fn timings(&self) -> Timings {
-        let (lent_ns, used_ns) = self.budget.spent();
-        Timings { lent_ns, used_ns, ..self.timings }
+        let (granted_ns, used_ns) = self.budget.spent();
+        Timings { granted_ns, used_ns, ..self.timings }
     }
 
     /// How far the slowest watcher lags, among all whose sockets are full and up to 1,024 of those that catch up; a

@@ -48,21 +48,21 @@ impl Guard {
         grant: &Grant,
         now: Instant,
     ) -> Option<Box<Authorization>> {
-        let mut standings = Vec::new();
+        let mut conditions = Vec::new();
         if let Some(delegated) = &self.delegated {
-            let mut stand = |subject| standings.push(delegated.stand(subject, now));
+            let mut require = |subject| conditions.push(delegated.require(subject, now));
             if let Proof::Reviewed(token) = &visitor.proof {
                 let who = visitor.identity.real.as_ref().unwrap_or(&visitor.identity);
-                stand(Subject::Token(token.clone(), Arc::clone(who)));
+                require(Subject::Token(token.clone(), Arc::clone(who)));
             }
-            visitor.acting.iter().for_each(|question| stand(Subject::Access(question.clone())));
+            visitor.acting.iter().for_each(|question| require(Subject::Access(question.clone())));
             if let Grant::Reviewed(Reviewed(question)) = grant {
-                stand(Subject::Access(question.clone()));
+                require(Subject::Access(question.clone()));
             }
         }
         (self.has_files() || self.delegated.is_some()).then(|| {
             let access = (*grant == Grant::Local).then(|| access.clone());
-            Box::new(Authorization { visitor: visitor.clone(), access, standings })
+            Box::new(Authorization { visitor: visitor.clone(), access, conditions })
         })
     }
 }

@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use super::access::Access;
 use super::certificate::{self, CertificateError};
 use super::credentials::Presented;
-use super::delegated::{AccessQuestion, Delegated, DelegatedOptions, ReviewedToken, Standing};
+use super::delegated::{AccessQuestion, Condition, Delegated, DelegatedOptions, ReviewedToken};
 use super::files;
 use super::keys::Keys;
 use super::oidc::{self, OidcOptions, TokenError};
@@ -176,7 +176,7 @@ pub struct Authorization {
     /// What was allowed here; `None`: the upstream allowed it.
     pub(super) access: Option<Access>,
     /// Answers of the upstream that it needs.
-    pub(super) standings: Vec<Arc<Standing>>,
+    pub(super) conditions: Vec<Arc<Condition>>,
 }
 
 impl Authorization {
@@ -466,7 +466,7 @@ impl Guard {
     /// is handled by the stream's deadline.
     #[must_use]
     pub fn still_allows(&self, pass: &Authorization) -> bool {
-        if pass.standings.iter().any(|standing| standing.is_over()) {
+        if pass.conditions.iter().any(|condition| condition.is_over()) {
             return false;
         }
         let state = self.state.load();

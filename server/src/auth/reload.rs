@@ -1,7 +1,7 @@
 //! Detects changes of the files, and makes the guard read them again.
 //!
 //! Owns one thread, which reads the files every few seconds: times and sizes do not show all changes, and a revoked
-//! right must not be missed. Content is taken when two looks found the same, so that a file that is written in pieces
+//! right must not be missed. Content is taken when two checks found the same, so that a file that is written in pieces
 //! is not taken half-written. An invalid or unreadable file changes nothing, is reported to the log once, and is looked
 //! at again.
 
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use super::guard::{Guard, Texts};
-use crate::looks::{LOOK, Looks, Mark};
+use crate::debounce::{CHECK_INTERVAL, Debounce, Fingerprint};
 
 /// Makes the thread read the files at once. The thread ends when the last of these is dropped.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ impl AuthReloader {
         let (sender, asked) = channel();
         std::thread::Builder::new()
             .name("keeper".into())
-            .spawn(move || keep(&guard, &asked, LOOK, changed))?;
+            .spawn(move || keep(&guard, &asked, CHECK_INTERVAL, changed))?;
         Ok(Self(sender))
     }
 
@@ -37,7 +37,7 @@ impl AuthReloader {
 }
 
 fn keep(guard: &Guard, asked: &Receiver<()>, look: Duration, changed: impl Fn()) {
-    let mut looks = Looks::default();
+    let mut debounce = Debounce::default();
     loop {
         let now = match asked.recv_timeout(look) {
             Ok(()) => true,
@@ -45,7 +45,7 @@ fn keep(guard: &Guard, asked: &Receiver<()>, look: Duration, changed: impl Fn())
             Err(RecvTimeoutError::Disconnected) => return,
         };
         let texts = guard.texts();
-        if !looks.take(mark(&texts), now) {
+        if !debounce.take(fingerprint(&texts), now) {
             continue;
         }
         match guard.take(texts) {
@@ -66,9 +66,9 @@ fn keep(guard: &Guard, asked: &Receiver<()>, look: Duration, changed: impl Fn())
 }
 
 /// Distinguishes two readings.
-fn mark(texts: &Texts) -> Mark {
+fn fingerprint(texts: &Texts) -> Fingerprint {
     let said: Vec<_> = texts.iter().map(|text| text.as_ref().map_err(ToString::to_string)).collect();
-    Mark::of(&said)
+    Fingerprint::of(&said)
 }
 
 #[cfg(test)]

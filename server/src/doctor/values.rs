@@ -4,15 +4,15 @@
 use super::finding::Findings;
 use crate::api::resources::Registry;
 use crate::catalog::Catalogs;
-use crate::source::etcd::{Elsewhere, EtcdOptions, Layout, Survey, survey};
+use crate::source::etcd::{EtcdOptions, Layout, OtherEtcds, Survey, survey};
 
 pub(super) fn look(findings: &mut Findings, options: &EtcdOptions, registry: &Registry) {
     let rows = registry.rows().map(|resource| (resource.row, resource.namespaced, resource.etcd_folder()));
-    let elsewhere = Elsewhere::new(registry, &options.overrides);
+    let others = OtherEtcds::new(registry, &options.overrides);
     match Layout::new(&options.prefix, rows) {
         Err(why) => findings.fail("etcd-values", &why, "see --resource"),
         Ok(layout) => {
-            let layout = layout.without(|row| elsewhere.has(row));
+            let layout = layout.without(|row| others.has(row));
             judge(findings, &options.prefix, survey(options, &layout, &Catalogs::new(registry.clone(), "")));
         }
     }

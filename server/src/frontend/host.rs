@@ -21,7 +21,7 @@ use crate::http::status::Status;
 use crate::http::websocket::Handshake;
 use crate::source::{SourceError, Txn, TxnError};
 use crate::upstream::{Question, UpstreamError, UpstreamReply};
-use crate::wire::coding::{Coding, Delimiter};
+use crate::wire::stream::{Delimiter, WireStream};
 use crate::wire::{gzip, http1, websocket};
 
 /// The source's newest revision.
@@ -212,15 +212,15 @@ impl Wire {
         }
     }
 
-    /// The coding of a new stream.
+    /// A new stream.
     #[must_use]
-    pub fn coding(&self, delimiter: Delimiter) -> Coding {
+    pub fn wire_stream(&self, delimiter: Delimiter) -> WireStream {
         match (self, delimiter) {
-            (Self::Plain, Delimiter::Chunks) => Coding::Chunked,
-            (Self::Plain, Delimiter::Frames) => Coding::Bare,
-            (Self::WebSocket(_), _) => Coding::WebSocket(Box::default()),
-            (Self::Gzip, Delimiter::Chunks) => Coding::Gzip(Box::default()),
-            (Self::Gzip, Delimiter::Frames) => Coding::Gzip(Box::new(gzip::Stream::bare())),
+            (Self::Plain, Delimiter::Chunks) => WireStream::Chunked,
+            (Self::Plain, Delimiter::Frames) => WireStream::Bare,
+            (Self::WebSocket(_), _) => WireStream::WebSocket(Box::default()),
+            (Self::Gzip, Delimiter::Chunks) => WireStream::Gzip(Box::default()),
+            (Self::Gzip, Delimiter::Frames) => WireStream::Gzip(Box::new(gzip::Stream::bare())),
         }
     }
 }

@@ -27,7 +27,7 @@ const HELP: &str = "revcast admin: GET / (a page), GET /metrics, GET /status, GE
 
 /// How long a status waits for shards that count their watches: a busy one has older counts then.
 const CENSUS_WITHIN: Duration = Duration::from_millis(200);
-/// Between two looks whether they are done.
+/// Between two checks whether they are done.
 const CENSUS_POLL: Duration = Duration::from_millis(2);
 
 /// The operators' frontend of one core.

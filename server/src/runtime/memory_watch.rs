@@ -9,20 +9,20 @@ use super::shared::Shared;
 use super::sys::procfs;
 
 /// Interval of the checks.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The same without a limit: freed memory is given back.
-const LOOK_UNLIMITED: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL_UNLIMITED: Duration = Duration::from_secs(1);
 /// Interval of the log lines while there is too little.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// Gives back memory until the process ends, and monitors what is in use if there is a limit.
 pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<()> {
-    let look = if shared.memory.max.is_some() { LOOK } else { LOOK_UNLIMITED };
+    let interval = if shared.memory.max.is_some() { CHECK_INTERVAL } else { CHECK_INTERVAL_UNLIMITED };
     let shared = Arc::downgrade(shared);
     let thread = std::thread::Builder::new().name("memory".into()).spawn(move || {
         let mut complained: Option<Instant> = None;
         loop {
-            std::thread::sleep(look);
+            std::thread::sleep(interval);
             crate::allocator::give_back_due();
             let Some(shared) = shared.upgrade() else { return };
             let Some(max) = shared.memory.max else { continue };

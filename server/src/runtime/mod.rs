@@ -96,8 +96,8 @@ pub struct Plan {
     pub inherits: Option<Inherits>,
 }
 
-/// Between two looks at how many watches are left at the end.
-const DRAIN_LOOK: Duration = Duration::from_millis(100);
+/// Between two checks of how many watches are left at the end.
+const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A running server.
 pub struct Running {
@@ -152,7 +152,7 @@ impl Closer {
                 progress.end();
                 return;
             }
-            std::thread::sleep(DRAIN_LOOK);
+            std::thread::sleep(DRAIN_CHECK_INTERVAL);
         }
     }
 

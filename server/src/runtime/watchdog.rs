@@ -10,9 +10,9 @@ use super::Pulse;
 use super::shared::Shared;
 
 /// Interval of the checks. A healthy shard turns at least twice a second, also when it sleeps.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// This many checks in a row without a turn are a stall.
-const LOOKS: u32 = 2;
+const CHECKS: u32 = 2;
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,21 +35,21 @@ impl TurnMonitor {
     pub fn look(&mut self, turns: &[u64]) -> Vec<Found> {
         let mut found = Vec::new();
         for (shard, &turns) in turns.iter().enumerate() {
-            let Some((last, looks)) = self.seen.get_mut(shard) else {
+            let Some((last, checks)) = self.seen.get_mut(shard) else {
                 self.seen.push((turns, 0));
                 continue;
             };
             if turns == *last {
-                *looks = looks.saturating_add(1);
-                if *looks == LOOKS {
+                *checks = checks.saturating_add(1);
+                if *checks == CHECKS {
                     found.push(Found::Stalled(shard));
                 }
                 continue;
             }
-            if *looks >= LOOKS {
+            if *checks >= CHECKS {
                 found.push(Found::Turns(shard));
             }
-            (*last, *looks) = (turns, 0);
+            (*last, *checks) = (turns, 0);
         }
         found
     }
@@ -57,7 +57,7 @@ impl TurnMonitor {
     /// Whether every shard turned between the last two checks.
     #[must_use]
     pub fn all_turn(&self) -> bool {
-        self.seen.iter().all(|(_, looks)| *looks == 0)
+        self.seen.iter().all(|(_, checks)| *checks == 0)
     }
 }
 
@@ -67,11 +67,11 @@ pub(super) fn watch(shared: &Arc<Shared>) {
     let watchdog = std::thread::Builder::new().name("watchdog".into()).spawn(move || {
         let mut monitor = TurnMonitor::default();
         loop {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
             let Some(shared) = shared.upgrade() else { return };
             let found = monitor.look(&Pulse(Arc::clone(&shared)).turns());
-            for ((_, looks), handle) in monitor.seen.iter().zip(shared.handles.0.iter()) {
-                if *looks > 0 {
+            for ((_, checks), handle) in monitor.seen.iter().zip(shared.handles.0.iter()) {
+                if *checks > 0 {
                     // In case it sleeps although it should not.
                     handle.wake.ring();
                 }
@@ -83,7 +83,7 @@ pub(super) fn watch(shared: &Arc<Shared>) {
                         crate::log::warn(&format!(
                             "shard {shard} has not turned for {} s, so the server is not ready: is its CPU taken by \
                              something else?",
-                            LOOK.as_secs() * u64::from(LOOKS)
+                            CHECK_INTERVAL.as_secs() * u64::from(CHECKS)
                         ));
                     }
                     Found::Turns(shard) => {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::app::App;
-use super::border::is_served_here;
 use super::reply::spelled;
+use super::served_here::is_served_here;
 use crate::api::resources::ApiResource;
 use crate::auth::access::Term;
 use crate::auth::{Access, Grant, Identity, PeerCertificate, Visitor};
@@ -78,7 +78,7 @@ async fn granted<H: Host>(
 ) -> Result<Box<Admitted>, Status> {
     let query = query.map_err(|error| error.status())?;
     let catalog = app.catalog();
-    let is_forwarded = app.beside().is_some() && !is_served_here(app, head.method, &target, &catalog);
+    let is_forwarded = app.upstream().is_some() && !is_served_here(app, head.method, &target, &catalog);
     let access = match &target {
         Ok(Target::Health { .. }) | Err(_) => None,
         // The upstream decides it, and is the same that would be asked.

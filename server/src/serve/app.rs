@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::beside::Beside;
 use super::options::ServeOptions;
+use super::upstream::Upstream;
 use crate::auth::Guard;
 use crate::catalog::{Catalog, Catalogs};
 use crate::http::host::{Hosts, name_of};
@@ -16,7 +16,7 @@ use crate::http::status::Status;
 use crate::progress::StepProgress;
 use crate::source::command_queue::CommandQueue;
 use crate::source::epoch::{Epoch, Epochs};
-use crate::source::etcd::Elsewhere;
+use crate::source::etcd::OtherEtcds;
 use crate::tls::Current;
 use revcast_engine::key::ResourceId;
 
@@ -94,9 +94,9 @@ pub struct App {
     guard: Arc<Guard>,
     /// Its names besides addresses and `localhost`: from the options, and from its certificate.
     hosts: Hosts,
-    elsewhere: Elsewhere,
+    other_etcds: OtherEtcds,
     /// The API server that answers what is not served here.
-    beside: Option<Beside>,
+    upstream: Option<Upstream>,
     tls: Option<Arc<Current>>,
     progress: Arc<StepProgress>,
 }
@@ -115,8 +115,8 @@ impl App {
             options,
             guard: Arc::new(Guard::open()),
             hosts: Hosts::default(),
-            elsewhere: Elsewhere::default(),
-            beside: None,
+            other_etcds: OtherEtcds::default(),
+            upstream: None,
             tls: None,
             progress: Arc::default(),
         }
@@ -149,24 +149,24 @@ impl App {
 
     /// With resources that are kept in another etcd.
     #[must_use]
-    pub fn with_elsewhere(self, elsewhere: Elsewhere) -> Self {
-        Self { elsewhere, ..self }
+    pub fn with_other_etcds(self, other_etcds: OtherEtcds) -> Self {
+        Self { other_etcds, ..self }
     }
 
     /// With an API server that answers what is not served here.
     #[must_use]
-    pub fn with_beside(self, beside: Option<Beside>) -> Self {
-        Self { beside, ..self }
+    pub fn with_upstream(self, upstream: Option<Upstream>) -> Self {
+        Self { upstream, ..self }
     }
 
     /// The API server that answers what is not served here.
-    pub(super) const fn beside(&self) -> Option<&Beside> {
-        self.beside.as_ref()
+    pub(super) const fn upstream(&self) -> Option<&Upstream> {
+        self.upstream.as_ref()
     }
 
     /// Why a resource is not served here, if it is not.
-    pub(super) fn elsewhere(&self, row: ResourceId) -> Option<&str> {
-        self.elsewhere.text(row.row())
+    pub(super) fn why_in_other_etcd(&self, row: ResourceId) -> Option<&str> {
+        self.other_etcds.text(row.row())
     }
 
     /// Refuses a write that would be stored here.

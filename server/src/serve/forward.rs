@@ -1,6 +1,6 @@
 //! Which requests the upstream answers, and with which identity it sees them.
 //!
-//! `border` decides which; here is how they are forwarded, and what is answered in their place.
+//! `served_here` decides which; here is how they are forwarded, and what is answered in their place.
 
 use std::sync::Arc;
 
@@ -26,16 +26,16 @@ pub(super) fn forwards(
     head: &RequestHead,
     admitted: &Admitted,
 ) -> Option<Result<Forwarding, Box<FullBody>>> {
-    let beside = app.beside()?;
+    let upstream = app.upstream()?;
     if !admitted.is_forwarded {
         return None;
     }
     let is_long = admitted.query.watches()
         || head.upgrade.is_some()
         || matches!(&admitted.target, Ok(Target::Subresource { subresource, .. }) if LONG.contains(&subresource.as_str()));
-    Some(match caller(beside.identity, &admitted.visitor) {
+    Some(match caller(upstream.identity, &admitted.visitor) {
         Ok(caller) => {
-            let copy = copy_key(head, admitted).map(|key| (Arc::clone(&beside.copies), key));
+            let copy = copy_key(head, admitted).map(|key| (Arc::clone(&upstream.copies), key));
             Ok(Forwarding { caller, is_long, copy })
         }
         Err(status) => Err(Box::new(refused(head, admitted, &status))),
@@ -52,8 +52,8 @@ pub(super) async fn without_upstream<H: Host>(
 ) -> Instead {
     // Every authenticated user may read these in a cluster. Who nobody is may be decided by the upstream alone.
     let may_read = admitted.visitor.named().is_some() || !app.guard().delegates_authorization();
-    if let (true, Some(beside), Some(key)) = (may_read, app.beside(), copy_key(head, admitted)) {
-        if let Some(copy) = beside.copies.get(&key) {
+    if let (true, Some(upstream), Some(key)) = (may_read, app.upstream(), copy_key(head, admitted)) {
+        if let Some(copy) = upstream.copies.get(&key) {
             return Instead::Copy(copy);
         }
         if let Reply::FullBody(whole) = answer(app, host, head, admitted, Bytes::new(), &NoBudget).await {

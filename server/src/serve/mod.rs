@@ -13,8 +13,6 @@
 mod admit;
 pub mod app;
 mod apply;
-mod beside;
-mod border;
 mod collection;
 mod create;
 mod delete;
@@ -36,10 +34,12 @@ mod precedence;
 mod reply;
 pub mod retire;
 mod select;
+mod served_here;
 mod storage;
 #[cfg(test)]
 mod tests;
 mod update;
+mod upstream;
 mod watch;
 mod write;
 
@@ -57,13 +57,13 @@ use revcast_engine::resource::{Codec, Resource};
 use admit::admit;
 pub use admit::{Admitted, Operator, admit_operator};
 pub use app::{App, Freshness, Life};
-pub use beside::Beside;
-pub use border::why_not_cached;
 pub use encode::Encoder;
 pub use options::ServeOptions;
 pub use patch::strategic;
 pub use reply::holds;
+pub use served_here::why_not_cached;
 pub use storage::StorageMediaType;
+pub use upstream::Upstream;
 
 use crate::api::openapi;
 use crate::api::printer::Printer;
@@ -395,7 +395,7 @@ impl<'a, H: Host> Request<'a, H> {
         namespace: Option<&'b str>,
     ) -> Result<Call<'b, H>, Status> {
         // 404 would say that there is no such resource.
-        if let Some(why) = self.app.elsewhere(resource.row) {
+        if let Some(why) = self.app.why_in_other_etcd(resource.row) {
             return Err(Status::service_unavailable(why.to_owned(), 0));
         }
         // Read once: the request is answered from the epoch that was checked to be ready.

@@ -55,7 +55,7 @@ pub fn why_not_cached(app: &App, resource: &ApiResource) -> Option<&'static str>
         Conversion::AsStored => return Some("a webhook converts its objects"),
         Conversion::Missing => return Some("its objects are stored in another version"),
     }
-    if app.elsewhere(resource.row).is_some() {
+    if app.why_in_other_etcd(resource.row).is_some() {
         return Some("it is kept in another etcd");
     }
     if app.catalogs().schema().get(resource.row).codec != Codec::Kubernetes {

@@ -6,14 +6,14 @@ use crate::upstream::{Copies, ForwardIdentity};
 
 /// The API server that answers what is not served here.
 #[derive(Debug)]
-pub struct Beside {
+pub struct Upstream {
     /// With which identity it sees requests.
     pub(super) identity: ForwardIdentity,
     /// Its discovery documents, as they were.
     pub(super) copies: Arc<Copies>,
 }
 
-impl Beside {
+impl Upstream {
     /// An upstream that sees requests with this identity.
     #[must_use]
     pub fn new(identity: ForwardIdentity) -> Self {

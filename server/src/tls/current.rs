@@ -1,6 +1,6 @@
 //! The current TLS terms, and the thread that looks for newer ones.
 //!
-//! Owns one thread, which looks at the files every few seconds, and takes content that two looks found the same: a
+//! Owns one thread, which looks at the files every few seconds, and takes content that two checks found the same: a
 //! chain or a bundle of authorities that is written in pieces is valid after each certificate, and would be served
 //! incomplete. The content at the start is taken as it is, since nothing can be served before.
 
@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use super::authorities::ClusterAuthorities;
 use super::files::{Contents, Fault, Files};
 use super::terms::Terms;
-use crate::looks::{LOOK, Looks, Mark};
+use crate::debounce::{CHECK_INTERVAL, Debounce, Fingerprint};
 
 /// The terms of new connections. Existing connections keep the server's certificate that they began with; their own is
 /// verified again when the authorities change.
@@ -25,11 +25,11 @@ pub struct Current {
 
 #[derive(Debug)]
 struct Seen {
-    looks: Looks,
+    debounce: Debounce,
     /// What the terms were made from.
-    served: Mark,
+    served: Fingerprint,
     /// The part of that by which clients' certificates are verified.
-    authorities: Mark,
+    authorities: Fingerprint,
     /// What the cluster names beside them.
     cluster: ClusterAuthorities,
     /// The error in the content that was taken since, as it was reported.
@@ -57,8 +57,8 @@ impl Current {
         let cluster = ClusterAuthorities::default();
         let terms = ArcSwap::from_pointee(Terms::new(&contents, &cluster, 0)?);
         let authorities = contents.authorities_mark();
-        let served = Mark::of(&Ok::<_, Fault>(&contents));
-        let seen = Seen { looks: Looks::after(served), served, authorities, cluster, fault: None };
+        let served = Fingerprint::of(&Ok::<_, Fault>(&contents));
+        let seen = Seen { debounce: Debounce::after(served), served, authorities, cluster, fault: None };
         let seen = Mutex::new(seen);
         Ok(Arc::new(Self { files, terms, seen }))
     }
@@ -96,8 +96,8 @@ impl Current {
     pub(super) fn look(&self, told: bool) -> Look {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let read = Contents::read(&self.files);
-        let found = Mark::of(&read.as_ref());
-        if !seen.looks.take(found, told) || (found == seen.served && seen.fault.is_none()) {
+        let found = Fingerprint::of(&read.as_ref());
+        if !seen.debounce.take(found, told) || (found == seen.served && seen.fault.is_none()) {
             return Look::Same;
         }
         let newer = read.and_then(|contents| {
@@ -154,7 +154,7 @@ impl Reloader {
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
             loop {
                 let before = current.authorities_generation();
-                match receiver.recv_timeout(LOOK) {
+                match receiver.recv_timeout(CHECK_INTERVAL) {
                     Ok(()) => current.look_and_say(true),
                     Err(RecvTimeoutError::Timeout) => current.look_and_say(false),
                     Err(RecvTimeoutError::Disconnected) => return,

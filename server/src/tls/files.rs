@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::looks::Mark;
+use crate::debounce::Fingerprint;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -103,8 +103,8 @@ impl Contents {
     }
 
     /// Distinguishes two bundles of authorities.
-    pub(super) fn authorities_mark(&self) -> Mark {
-        Mark::of(&self.client_ca)
+    pub(super) fn authorities_mark(&self) -> Fingerprint {
+        Fingerprint::of(&self.client_ca)
     }
 
     pub(super) fn authorities(&self) -> Result<Option<Vec<CertificateDer<'static>>>, Fault> {

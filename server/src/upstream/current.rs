@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use super::material::Material;
 use super::options::UpstreamOptions;
 use super::terms::Terms;
-use crate::looks::{LOOK, Looks, Mark};
+use crate::debounce::{CHECK_INTERVAL, Debounce, Fingerprint};
 
 /// How often names are resolved that are in use.
 const RESOLVE: Duration = Duration::from_secs(30);
@@ -41,21 +41,21 @@ impl Current {
     /// # Errors
     /// The same; or no thread can be started.
     pub fn start(options: UpstreamOptions) -> Result<Arc<Self>, String> {
-        let (current, mark) = Self::read(options)?;
+        let (current, fingerprint) = Self::read(options)?;
         let renewed = Arc::clone(&current);
         std::thread::Builder::new()
             .name("upstream".into())
-            .spawn(move || renewed.renew(mark))
+            .spawn(move || renewed.renew(fingerprint))
             .map_err(|error| format!("no thread for the upstream: {error}; raise nproc (ulimit -u)"))?;
         Ok(current)
     }
 
-    fn read(options: UpstreamOptions) -> Result<(Arc<Self>, Mark), String> {
+    fn read(options: UpstreamOptions) -> Result<(Arc<Self>, Fingerprint), String> {
         let material = Material::read(&options)?;
         let terms = ArcSwap::from_pointee(Terms::new(&material, 0)?);
         let current = Arc::new(Self { options, terms, is_lost: AtomicBool::new(false) });
         current.resolve();
-        Ok((current, Mark::of(&Ok::<_, String>(material))))
+        Ok((current, Fingerprint::of(&Ok::<_, String>(material))))
     }
 
     /// The terms of a connection that begins now.
@@ -75,14 +75,14 @@ impl Current {
         self.is_lost.store(true, Ordering::Relaxed);
     }
 
-    fn renew(&self, mark: Mark) {
-        let mut looks = Looks::after(mark);
+    fn renew(&self, fingerprint: Fingerprint) {
+        let mut debounce = Debounce::after(fingerprint);
         let mut fault = None;
         let mut resolved = Instant::now();
         loop {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
             let read = Material::read(&self.options);
-            if looks.take(Mark::of(&read), false) {
+            if debounce.take(Fingerprint::of(&read), false) {
                 let newer = read.and_then(|material| Terms::new(&material, self.terms().generation + 1));
                 match newer {
                     Ok(terms) => {

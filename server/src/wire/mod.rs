@@ -4,8 +4,8 @@
 //! [`Framing`](revcast_engine::framing::Framing), and the engine applies it once per class; what belongs to one stream
 //! (a checksum, an answer to a ping) is a value here, which its connection holds.
 
-pub mod coding;
 pub mod gzip;
 pub mod http1;
 pub mod http2;
+pub mod stream;
 pub mod websocket;

@@ -7,13 +7,13 @@
 mod access_review;
 mod cache;
 mod cluster;
+mod conditions;
 mod counts;
 mod front_proxy;
 mod headers;
 mod impersonation;
 mod options;
 mod review_error;
-mod standing;
 mod token_review;
 
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use arc_swap::ArcSwap;
 pub(super) use access_review::{AccessAnswer, AccessQuestion};
 use cache::{Cache, From, Limits};
 pub use cluster::{Cluster, Proxy};
+pub(super) use conditions::{Condition, ReviewedToken, Subject};
+use conditions::{Conditions, Secret, Verdict};
 use counts::Counts;
 pub use counts::ReviewKind;
 pub(super) use front_proxy::identity as front_proxy_identity;
 pub(super) use impersonation::Impersonation;
 pub use options::DelegatedOptions;
 pub use review_error::ReviewError;
-pub(super) use standing::{ReviewedToken, Standing, Subject};
-use standing::{Secret, Standings, Verdict};
 pub(super) use token_review::TokenAnswer;
 
 use super::tokens::digest_of;
@@ -42,7 +42,7 @@ use crate::upstream::{Question, UpstreamError, UpstreamReply};
 const LIMITS: Limits = Limits { entries: 1 << 16, bytes: 16 << 20 };
 /// How many questions for open watches are under way at once.
 const RECHECKS_AT_ONCE: usize = 16;
-/// The longest rest between two looks at what is due.
+/// The longest rest between two checks of what is due.
 const REST_MAX: Duration = Duration::from_secs(5);
 /// A failure is written to the log once in this time: each request may cause one.
 const SAY_EVERY_SECONDS: u64 = 10;
@@ -67,7 +67,7 @@ pub struct Delegated {
     tokens: Cache<TokenAnswer, ReviewError>,
     accesses: Cache<AccessAnswer, ReviewError>,
     cluster: ArcSwap<Cluster>,
-    standings: Standings,
+    conditions: Conditions,
     counts: Counts,
     /// When a failure was last written to the log, in seconds since the Unix epoch.
     said: AtomicU64,
@@ -78,7 +78,7 @@ impl Delegated {
     #[must_use]
     pub fn new(options: DelegatedOptions) -> Self {
         Self {
-            standings: Standings::new(options.recheck, options.grace),
+            conditions: Conditions::new(options.recheck, options.grace),
             options,
             tokens: Cache::new(LIMITS),
             accesses: Cache::new(LIMITS),
@@ -169,8 +169,8 @@ impl Delegated {
     }
 
     /// A watch begins that needs this, which holds now.
-    pub(super) fn stand(&self, subject: Subject, now: Instant) -> Arc<Standing> {
-        self.standings.join(subject, now)
+    pub(super) fn require(&self, subject: Subject, now: Instant) -> Arc<Condition> {
+        self.conditions.join(subject, now)
     }
 
     /// Reads what the cluster says about authentication. True: it has changed.
@@ -195,18 +195,18 @@ impl Delegated {
         let mut turned = false;
         let mut is_silent = false;
         loop {
-            let due = self.standings.take_due(now, RECHECKS_AT_ONCE);
+            let due = self.conditions.take_due(now, RECHECKS_AT_ONCE);
             if due.is_empty() {
                 return turned;
             }
-            let asked = due.into_iter().map(|standing| async move {
+            let asked = due.into_iter().map(|condition| async move {
                 // One that does not answer is not asked for all the others too: each would take its timeout.
                 let verdict = if is_silent {
                     Verdict::Unanswered
                 } else {
-                    self.verdict(upstream, &standing.subject).await
+                    self.verdict(upstream, &condition.subject).await
                 };
-                (self.standings.settle(&standing, verdict, now), verdict)
+                (self.conditions.settle(&condition, verdict, now), verdict)
             });
             let settled = join(asked).await;
             is_silent |= settled.iter().all(|(_, verdict)| *verdict == Verdict::Unanswered);
@@ -236,7 +236,7 @@ impl Delegated {
     pub fn rest(&self, now: Instant) -> Duration {
         // What begins meanwhile is due after three quarters of the interval at the earliest.
         let longest = REST_MAX.min(self.options.recheck / 2);
-        self.standings.due().map_or(longest, |due| due.saturating_duration_since(now).min(longest))
+        self.conditions.due().map_or(longest, |due| due.saturating_duration_since(now).min(longest))
     }
 
     /// How often the upstream was asked, by kind and result.
@@ -258,7 +258,7 @@ impl Delegated {
     /// How many answers open watches need.
     #[must_use]
     pub fn needed(&self) -> usize {
-        self.standings.len()
+        self.conditions.len()
     }
 }
 

@@ -34,8 +34,8 @@ use revcast_engine::tick::Tick;
 
 use super::admission::CountGuard;
 use super::sys::polls::Readiness;
-use crate::wire::coding::Coding;
 use crate::wire::http2::StreamKey;
+use crate::wire::stream::WireStream;
 pub(super) use event::ConnEvent;
 use http2::Http2;
 pub(super) use http2::{Frames, Http2Timing, NewRequest, Put};
@@ -70,7 +70,7 @@ pub(super) struct Link {
 #[derive(Debug)]
 struct Stream {
     id: WatcherId,
-    coding: Coding,
+    wire_stream: WireStream,
 }
 
 /// What a connection carries.
@@ -210,14 +210,14 @@ impl Conn {
     #[inline]
     fn is_direct(&self) -> bool {
         !self.is_queued
-            && matches!(&self.streams, Streams::One(stream) if stream.coding.is_verbatim())
+            && matches!(&self.streams, Streams::One(stream) if stream.wire_stream.is_verbatim())
             && self.rare.as_ref().is_none_or(|rare| rare.tls.is_none() && rare.unsent.is_empty())
     }
 
     /// Whether the engine keeps the position within a message that was sent in part.
     #[inline]
     fn rests_within_messages(&self) -> bool {
-        matches!(&self.streams, Streams::One(stream) if stream.coding.rests_within_messages())
+        matches!(&self.streams, Streams::One(stream) if stream.wire_stream.rests_within_messages())
     }
 
     /// Whether what the client sends is read; otherwise only a hang-up is polled for.
@@ -232,6 +232,6 @@ impl Conn {
 
     /// Whether its one stream is bidirectional.
     fn is_read_by_stream(&self) -> bool {
-        matches!(&self.streams, Streams::One(stream) if stream.coding.reads())
+        matches!(&self.streams, Streams::One(stream) if stream.wire_stream.reads())
     }
 }

@@ -14,9 +14,9 @@ use crate::http::request::UpgradeHeaders;
 use crate::http::websocket::Handshake;
 use crate::runtime::client::{Client, Permit};
 use crate::runtime::listener::ListenerKind;
-use crate::wire::coding::Delimiter;
 use crate::wire::gzip;
 use crate::wire::http2::{ErrorCode, Limits, PREFACE, hpack};
+use crate::wire::stream::Delimiter;
 
 const LIMITS: Limits = Limits {
     streams: 10,
@@ -52,20 +52,21 @@ struct Case {
 
 impl Case {
     /// With so many watches. `window`: of each stream.
-    fn open(window: u32, codings: Vec<Coding>) -> (Self, Vec<(Place, WatcherId)>) {
-        Self::open_with(window, codings, None)
+    fn open(window: u32, wire_streams: Vec<WireStream>) -> (Self, Vec<(Place, WatcherId)>) {
+        Self::open_with(window, wire_streams, None)
     }
 
     fn open_with(
         window: u32,
-        codings: Vec<Coding>,
+        wire_streams: Vec<WireStream>,
         ping_after: Option<Duration>,
     ) -> (Self, Vec<(Place, WatcherId)>) {
         let mut stand = Stand::new();
         let (ours, mut client) = pair();
         client.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
         let settings = [&[0, 4][..], &window.to_be_bytes()].concat();
-        let requests = (0..).zip(&codings).flat_map(|(number, _)| frame(HEADERS, 5, 2 * number + 1, GET));
+        let requests =
+            (0..).zip(&wire_streams).flat_map(|(number, _)| frame(HEADERS, 5, 2 * number + 1, GET));
         let bytes = PREFACE
             .iter()
             .copied()
@@ -79,19 +80,19 @@ impl Case {
         stand.conns.open_http2(link(ours, None), known, LIMITS, timing, now);
         let mut requests = Vec::new();
         stand.until(|_| true);
-        while requests.len() < codings.len() {
+        while requests.len() < wire_streams.len() {
             stand.turn(stand.now());
             requests.extend(std::iter::from_fn(|| stand.conns.next_request(now)));
         }
         let owner = requests[0].owner;
         let mut watches = Vec::new();
-        for (request, coding) in requests.iter().zip(codings) {
+        for (request, wire_stream) in requests.iter().zip(wire_streams) {
             let id = stand.id();
             let mut block = Vec::new();
             hpack::push_status(&mut block, 200);
             let frames = Frames { head: Some(&block), ..Frames::default() };
             assert_eq!(stand.conns.put_frames(owner, request.key, frames), Put::Data(0, true));
-            stand.conns.attach_to(owner, request.key, id, coding);
+            stand.conns.attach_to(owner, request.key, id, wire_stream);
             watches.push((Place::among(owner.slot, request.key), id));
         }
         let mut case = Self { stand, client, owner, held: Vec::new() };
@@ -147,14 +148,14 @@ impl Case {
     }
 }
 
-fn gzip_coding() -> Coding {
-    Wire::Gzip.coding(Delimiter::Frames)
+fn gzip_stream() -> WireStream {
+    Wire::Gzip.wire_stream(Delimiter::Frames)
 }
 
 /// One system call sends all that one connection is sent in a turn.
 #[test]
 fn streams_of_one_connection_go_out_together() {
-    let (mut case, watches) = Case::open(1000, vec![Coding::Bare, Coding::Bare, Coding::Bare]);
+    let (mut case, watches) = Case::open(1000, vec![WireStream::Bare, WireStream::Bare, WireStream::Bare]);
     for (number, watch) in watches.iter().enumerate() {
         assert_eq!(case.offer(*watch, &[b'a'; 10][..=number]), Sent::Took(number + 1));
     }
@@ -170,8 +171,8 @@ fn streams_of_one_connection_go_out_together() {
 /// The same message for many streams goes out at once, without waiting for the turn; what has no room takes its own way.
 #[test]
 fn one_message_for_many_streams_is_one_send() {
-    let coding = |number| if number == 3 { gzip_coding() } else { Coding::Bare };
-    let (mut case, watches) = Case::open(8, (0..7).map(coding).collect());
+    let wire_stream = |number| if number == 3 { gzip_stream() } else { WireStream::Bare };
+    let (mut case, watches) = Case::open(8, (0..7).map(wire_stream).collect());
     // The sixth has a window of 3 left.
     assert_eq!(case.offer(watches[5], b"12345"), Sent::Took(5));
     case.stand.conns.flush();
@@ -203,7 +204,7 @@ fn one_message_for_many_streams_is_one_send() {
 /// A stream without a window costs the others nothing, and is told of when it has one.
 #[test]
 fn a_stream_without_a_window_holds_up_no_other() {
-    let (mut case, watches) = Case::open(5, vec![Coding::Bare, Coding::Bare]);
+    let (mut case, watches) = Case::open(5, vec![WireStream::Bare, WireStream::Bare]);
     assert_eq!(case.offer(watches[0], b"abcdefgh"), Sent::Took(5), "the engine keeps the rest");
     assert_eq!(case.offer(watches[0], b"fgh"), Sent::Took(0));
     assert_eq!(case.offer(watches[1], b"abc"), Sent::Took(3));
@@ -221,7 +222,7 @@ fn a_stream_without_a_window_holds_up_no_other() {
 /// Watches that are not in the order of their streams are found all the same, and one that left is not sent for.
 #[test]
 fn watches_are_served_in_any_order() {
-    let (mut case, mut watches) = Case::open(1000, (0..7).map(|_| Coding::Bare).collect());
+    let (mut case, mut watches) = Case::open(1000, (0..7).map(|_| WireStream::Bare).collect());
     case.end(watches[2], true);
     assert_eq!(case.next(), (DATA, 1, 5, Vec::new()));
     case.client.set_nonblocking(true).expect("a socket");
@@ -249,7 +250,7 @@ fn watches_are_served_in_any_order() {
 #[test]
 fn what_takes_long_is_taken_over_several_turns() {
     const PINGS: u32 = 900;
-    let (mut case, _) = Case::open(1000, vec![Coding::Bare]);
+    let (mut case, _) = Case::open(1000, vec![WireStream::Bare]);
     let pings = (0..PINGS)
         .flat_map(|number| frame(PING, 0, 0, &u64::from(number).to_be_bytes()))
         .collect::<Vec<u8>>();
@@ -288,7 +289,7 @@ fn what_takes_long_is_taken_over_several_turns() {
 #[test]
 fn a_quiet_connection_is_pinged() {
     let after = Duration::from_secs(25);
-    let (mut case, watches) = Case::open_with(1000, vec![Coding::Bare, Coding::Bare], Some(after));
+    let (mut case, watches) = Case::open_with(1000, vec![WireStream::Bare, WireStream::Bare], Some(after));
     let begin = case.stand.now();
     let at = |seconds| begin.plus(Duration::from_secs(seconds));
     let turn = |case: &mut Case, seconds| {
@@ -333,7 +334,7 @@ fn a_quiet_connection_is_pinged() {
 /// Streams that a full socket blocked are told of when it is not full; what was collected is sent first.
 #[test]
 fn a_full_socket_blocks_all_of_its_streams() {
-    let (mut case, watches) = Case::open(1 << 30, vec![Coding::Bare, Coding::Bare, Coding::Bare]);
+    let (mut case, watches) = Case::open(1 << 30, vec![WireStream::Bare, WireStream::Bare, WireStream::Bare]);
     case.send(&frame(WINDOW_UPDATE, 0, 0, &(1u32 << 30).to_be_bytes()));
     case.stand.until(|_| true);
     case.stand.turn(case.stand.now());
@@ -360,10 +361,10 @@ fn a_full_socket_blocks_all_of_its_streams() {
     assert_eq!(case.offer(watches[1], b"later"), Sent::Took(5));
 }
 
-/// What a stream's own coding made, and the window does not take, goes out before anything else of it, and before its end.
+/// What a stream's own state made, and the window does not take, goes out before anything else of it, and before its end.
 #[test]
 fn a_coded_stream_keeps_what_has_no_room() {
-    let (mut case, watches) = Case::open(100, vec![gzip_coding(), Coding::Bare]);
+    let (mut case, watches) = Case::open(100, vec![gzip_stream(), WireStream::Bare]);
     let noise = gzip::tests::noise(1000);
     assert_eq!(case.offer(watches[0], &noise), Sent::Took(1000));
     assert_eq!(case.offer(watches[0], b"more"), Sent::Took(0));
@@ -391,7 +392,7 @@ fn a_coded_stream_keeps_what_has_no_room() {
 /// What a client sent before its request became a watch is not lost: a WebSocket's ping is answered, a body's window is given back.
 #[test]
 fn what_came_before_the_watch_is_read() {
-    let (mut case, watches) = Case::open(1000, vec![Coding::Bare]);
+    let (mut case, watches) = Case::open(1000, vec![WireStream::Bare]);
     let post = [&GET[1..], &[0x83]].concat();
     case.send(&frame(HEADERS, 4, 3, &post));
     case.send(&frame(HEADERS, 4, 5, &post));
@@ -411,15 +412,15 @@ fn what_came_before_the_watch_is_read() {
         protocols: None,
     };
     let handshake = Handshake::new(&handshake).expect("a valid one");
-    for (request, coding) in
-        requests.iter().zip([Wire::WebSocket(handshake).coding(Delimiter::Frames), Coding::Bare])
+    for (request, wire_stream) in
+        requests.iter().zip([Wire::WebSocket(handshake).wire_stream(Delimiter::Frames), WireStream::Bare])
     {
         let mut block = Vec::new();
         hpack::push_status(&mut block, 200);
         let frames = Frames { head: Some(&block), ..Frames::default() };
         assert_eq!(case.stand.conns.put_frames(case.owner, request.key, frames), Put::Data(0, true));
         let id = case.stand.id();
-        case.stand.conns.attach_to(case.owner, request.key, id, coding);
+        case.stand.conns.attach_to(case.owner, request.key, id, wire_stream);
     }
     assert!(case.stand.conns.has_events());
     for _ in 0..20 {
@@ -439,7 +440,7 @@ fn what_came_before_the_watch_is_read() {
 
 #[test]
 fn a_stream_ends_alone() {
-    let (mut case, watches) = Case::open(1000, vec![Coding::Bare, Coding::Bare, Coding::Bare]);
+    let (mut case, watches) = Case::open(1000, vec![WireStream::Bare, WireStream::Bare, WireStream::Bare]);
     case.end(watches[0], true);
     assert_eq!(case.next(), (DATA, 1, 1, Vec::new()));
     case.end(watches[1], false);
@@ -457,7 +458,7 @@ fn a_stream_ends_alone() {
 /// Nobody begins to answer what is not asked for any more, and its stream is gone.
 #[test]
 fn a_request_that_is_reset_before_it_begins_is_dropped() {
-    let (mut case, _) = Case::open(1000, vec![Coding::Bare]);
+    let (mut case, _) = Case::open(1000, vec![WireStream::Bare]);
     let reset = frame(RST_STREAM, 0, 3, &8u32.to_be_bytes());
     case.send(&[frame(HEADERS, 5, 3, GET), reset, frame(HEADERS, 5, 5, GET)].concat());
     let now = case.stand.now();
@@ -474,7 +475,7 @@ fn a_request_that_is_reset_before_it_begins_is_dropped() {
 /// The connection of a peer that breaks a rule ends, and all of its streams.
 #[test]
 fn a_peer_that_breaks_a_rule_is_told_and_left() {
-    let (mut case, watches) = Case::open(1000, vec![Coding::Bare, Coding::Bare]);
+    let (mut case, watches) = Case::open(1000, vec![WireStream::Bare, WireStream::Bare]);
     case.send(&frame(DATA, 0, 0, b"of no stream"));
     case.stand.until(|stand| stand.events.len() == 2);
     let (GOAWAY, 0, 0, payload) = case.next_of(GOAWAY) else { panic!("a GOAWAY") };
@@ -492,7 +493,7 @@ fn a_peer_that_breaks_a_rule_is_told_and_left() {
 /// A server that closes says so, takes what is under way, and ends a connection with its last stream.
 #[test]
 fn a_connection_ends_with_its_last_stream() {
-    let (mut case, watches) = Case::open(1000, vec![Coding::Bare]);
+    let (mut case, watches) = Case::open(1000, vec![WireStream::Bare]);
     case.stand.conns.leave(true);
     case.stand.until(|_| true);
     case.stand.turn(case.stand.now());

@@ -16,8 +16,8 @@ use super::*;
 use crate::frontend::{StreamFormat, Wire};
 use crate::http::request::UpgradeHeaders;
 use crate::http::websocket::Handshake;
-use crate::wire::coding::Delimiter;
 use crate::wire::http1::{CHUNKED, LAST_CHUNK};
+use crate::wire::stream::Delimiter;
 use crate::wire::{gzip, websocket};
 
 /// A watch over TLS: its connection here, and the client's end of it.
@@ -37,7 +37,7 @@ impl Watch {
         let mut stand = Stand::new();
         let keep_alive = *wire == Wire::Plain;
         let link = Link { unread: unread.to_vec(), keep_alive, ..link(ours, Some(Box::new(session))) };
-        let (slot, id) = stand.open(link, wire.coding(Delimiter::Chunks));
+        let (slot, id) = stand.open(link, wire.wire_stream(Delimiter::Chunks));
         stand.conns.submit();
         Self { stand, slot, id, client: StreamOwned::new(client, theirs) }
     }

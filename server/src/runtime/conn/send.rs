@@ -23,7 +23,7 @@ impl Offer<'_> {
             (Self::Messages(run), _) if conn.rests_within_messages() => run.bytes(),
             // What the kernel does not take of these is copied, so they are limited to a page.
             (Self::Messages(run), _) => &run.bytes()[..run.page(PAGE_BYTES)],
-            (Self::Heartbeat, Streams::One(stream)) => stream.coding.heartbeat(),
+            (Self::Heartbeat, Streams::One(stream)) => stream.wire_stream.heartbeat(),
             (Self::Heartbeat, Streams::None | Streams::Http2(_)) => b"",
         }
     }
@@ -121,7 +121,7 @@ impl Conns {
         let Some(conn) = carrier(slots, place, to) else { return Sent::Gone };
         let Streams::One(stream) = &mut conn.streams else { return Sent::Gone };
         let mut last = Vec::new();
-        stream.coding.push_end(&mut last);
+        stream.wire_stream.push_end(&mut last);
         let done = if conn.is_full() {
             conn.append(&last)
         } else {
@@ -202,9 +202,9 @@ impl Conns {
                 debug_assert!(!run.is_begun(), "what was taken of a message was all of it");
                 &run.bytes()[..run.page(PAGE_BYTES)]
             }
-            Offer::Heartbeat => stream.coding.heartbeat(),
+            Offer::Heartbeat => stream.wire_stream.heartbeat(),
         };
-        let wire = stream.coding.encode(&mut self.compressor, plain);
+        let wire = stream.wire_stream.encode(&mut self.compressor, plain);
         let session = rare.as_mut().and_then(|rare| rare.tls.as_deref_mut());
         let again = std::mem::replace(is_queued, true);
         if self.outbox.put(slot, wire, session, again).is_err() {

@@ -20,8 +20,8 @@ use super::tls::State;
 use super::{Conn, Link, Place, Stream, Streams};
 use crate::runtime::sys::polls::{GENERATION_BITS, Owner, Polls, Readiness};
 use crate::runtime::sys::sends::Sends;
-use crate::wire::coding::Coding;
 use crate::wire::gzip;
+use crate::wire::stream::WireStream;
 use crate::wire::websocket::Reading;
 
 /// Clients that are read in one turn, if the budget allows; the others wait for the next turn.
@@ -106,10 +106,10 @@ impl Conns {
     }
 
     /// Begins the stream of a connection.
-    pub(in crate::runtime) fn attach(&mut self, slot: u32, id: WatcherId, coding: Coding) {
+    pub(in crate::runtime) fn attach(&mut self, slot: u32, id: WatcherId, wire_stream: WireStream) {
         let owner = self.owner(slot);
         let Some(conn) = &mut self.slots[slot as usize].conn else { return };
-        conn.streams = Streams::One(Stream { id, coding });
+        conn.streams = Streams::One(Stream { id, wire_stream });
         // Bytes that came with the request may belong to the stream.
         if conn.is_read_by_stream() && conn.rare.as_ref().is_some_and(|rare| !rare.unread.is_empty()) {
             self.readable.push_back(owner);
@@ -146,7 +146,7 @@ impl Conns {
             self.close(owner);
             return None;
         }
-        if conn.keep_alive && stream.coding.rests_within_messages() {
+        if conn.keep_alive && stream.wire_stream.rests_within_messages() {
             self.gone += 1;
             return self.take(owner).map(Conn::into_link);
         }
@@ -440,7 +440,7 @@ impl Conn {
         }
         let mut answers = Vec::new();
         if let Streams::One(stream) = &mut self.streams {
-            stream.coding.settle(&mut answers);
+            stream.wire_stream.settle(&mut answers);
         }
         self.append(&answers)?;
         let Some(rare) = &mut self.rare else { return Some(true) };
@@ -485,7 +485,7 @@ impl Conn {
         rare.read_at = now;
         let mut answers = Vec::new();
         let reading = match &mut self.streams {
-            Streams::One(stream) if is_stream => stream.coding.read(plain, busy, &mut answers),
+            Streams::One(stream) if is_stream => stream.wire_stream.read(plain, busy, &mut answers),
             Streams::None | Streams::One(_) | Streams::Http2(_) => {
                 rare.unread.extend_from_slice(plain);
                 Reading::Open

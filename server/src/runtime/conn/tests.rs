@@ -54,10 +54,10 @@ impl Stand {
     }
 
     /// A connection with one stream.
-    pub(super) fn open(&mut self, link: Link, coding: Coding) -> (u32, WatcherId) {
+    pub(super) fn open(&mut self, link: Link, wire_stream: WireStream) -> (u32, WatcherId) {
         let id = self.id();
         let slot = self.conns.open(link);
-        self.conns.attach(slot, id, coding);
+        self.conns.attach(slot, id, wire_stream);
         (slot, id)
     }
 
@@ -152,8 +152,8 @@ fn read_all(mut peer: UnixStream) -> std::thread::JoinHandle<std::io::Result<Vec
     })
 }
 
-fn gzip_coding() -> Coding {
-    Coding::Gzip(Box::default())
+fn gzip_stream() -> WireStream {
+    WireStream::Gzip(Box::default())
 }
 
 /// What is not read is kept, bounded, and arrives in order.
@@ -161,7 +161,7 @@ fn gzip_coding() -> Coding {
 fn a_connection_that_is_full_keeps_a_page_and_takes_nothing() {
     let mut stand = Stand::new();
     let (ours, theirs) = pair();
-    let (slot, id) = stand.open(link(ours, None), gzip_coding());
+    let (slot, id) = stand.open(link(ours, None), gzip_stream());
     // Random bytes: deflate cannot compress them.
     let noise = gzip::tests::noise(1 << 20);
     let run = Run::new(&noise, &[1 << 20], 0);
@@ -199,7 +199,7 @@ fn the_rest_of_a_heartbeat_goes_first() {
     let mut stand = Stand::new();
     let (ours, mut theirs) = pair();
     let unsent = http1::HEARTBEAT[2..].to_vec();
-    let (slot, id) = stand.open(Link { unsent, ..link(ours, None) }, Coding::Chunked);
+    let (slot, id) = stand.open(Link { unsent, ..link(ours, None) }, WireStream::Chunked);
     let run = Run::new(b"1\r\nx\r\n", &[6], 0);
     assert_eq!(stand.conns.offer(Place::alone(slot), id, Offer::Messages(run)), Sent::Took(0));
     stand.conns.submit();
@@ -222,12 +222,12 @@ fn the_rest_of_a_heartbeat_goes_first() {
 /// was never full.
 #[test]
 fn the_rest_of_a_long_run_is_asked_for() {
-    for coding in [gzip_coding(), Coding::WebSocket(Box::default())] {
+    for wire_stream in [gzip_stream(), WireStream::WebSocket(Box::default())] {
         let mut stand = Stand::new();
         let (ours, theirs) = pair();
         // A socket pair is writable when little is unread.
         let _reader = read_all(theirs);
-        let (slot, id) = stand.open(link(ours, None), coding);
+        let (slot, id) = stand.open(link(ours, None), wire_stream);
         let (bytes, ends) = framed(&BARE, &vec![vec![b'x'; 10_000]; 12]);
         stand.conns.begin();
         let sent = stand.conns.offer(Place::alone(slot), id, Offer::Messages(Run::new(&bytes, &ends, 0)));
@@ -247,7 +247,7 @@ fn what_was_collected_goes_out_in_one_batch() {
         let mut open = Vec::new();
         for _ in 0..5 {
             let (ours, theirs) = pair();
-            let (slot, id) = stand.open(link(ours, None), gzip_coding());
+            let (slot, id) = stand.open(link(ours, None), gzip_stream());
             open.push((slot, id, Some(theirs)));
         }
         stand.conns.submit();
@@ -292,7 +292,7 @@ fn what_was_collected_goes_out_in_one_batch() {
 fn a_connection_that_breaks_is_told_to_its_stream() {
     let mut stand = Stand::new();
     let (ours, theirs) = pair();
-    let (slot, id) = stand.open(link(ours, None), gzip_coding());
+    let (slot, id) = stand.open(link(ours, None), gzip_stream());
     stand.conns.submit();
     drop(theirs);
     let run = Run::new(b"message", &[7], 0);
@@ -314,12 +314,12 @@ fn a_connection_that_breaks_is_told_to_its_stream() {
 fn a_slot_is_used_again_under_another_name() {
     let mut stand = Stand::new();
     let (ours, theirs) = pair();
-    let (slot, id) = stand.open(link(ours, None), Coding::Chunked);
+    let (slot, id) = stand.open(link(ours, None), WireStream::Chunked);
     stand.conns.submit();
     drop(theirs);
     assert!(stand.conns.detach(Place::alone(slot), id, false, stand.now()).is_none());
     let (ours, _theirs) = pair();
-    let (again, _) = stand.open(link(ours, None), Coding::Chunked);
+    let (again, _) = stand.open(link(ours, None), WireStream::Chunked);
     assert_eq!(again, slot);
     for _ in 0..20 {
         stand.turn(stand.now());
@@ -330,7 +330,8 @@ fn a_slot_is_used_again_under_another_name() {
 
 /// A connection whose stream has ended, with these bytes unsent.
 fn lingering(stand: &mut Stand, socket: UnixStream, unsent: Vec<u8>) -> u32 {
-    let (slot, id) = stand.open(Link { unsent, keep_alive: false, ..link(socket, None) }, Coding::Chunked);
+    let (slot, id) =
+        stand.open(Link { unsent, keep_alive: false, ..link(socket, None) }, WireStream::Chunked);
     assert!(stand.conns.detach(Place::alone(slot), id, true, stand.now()).is_none());
     stand.conns.submit();
     slot
@@ -355,7 +356,7 @@ fn connections_that_linger_survive_the_end_of_the_others() {
     let (ours, theirs) = pair();
     let slot = lingering(&mut stand, ours, much());
     let (ours, mut peer) = pair();
-    let (open, _) = stand.open(link(ours, None), Coding::Chunked);
+    let (open, _) = stand.open(link(ours, None), WireStream::Chunked);
     stand.conns.close_all();
     assert!(!stand.is_open(open) && stand.is_open(slot) && stand.conns.take_gone() == 1);
     assert_eq!(peer.read(&mut [0]).expect("an end"), 0);

@@ -20,7 +20,7 @@ use crate::runtime::reserve::Reserve;
 use crate::runtime::watch::Carrying;
 use crate::tls::{Signers, Terms};
 use crate::upstream::{NotForwarded, RawHead};
-use crate::wire::coding::Delimiter;
+use crate::wire::stream::Delimiter;
 
 /// The longest pause within a body, and the longest time for which a peer may take no byte of a reply.
 pub(in crate::runtime) const STALL: Duration = Duration::from_secs(30);

@@ -37,7 +37,7 @@ use crate::http::request::{BodyFraming, HeadError, Method, RequestHead};
 use crate::http::request_info::RequestTarget;
 use crate::http::status::Status;
 use crate::tls::Signers;
-use crate::wire::coding::Delimiter;
+use crate::wire::stream::Delimiter;
 
 /// The size of the buffers for a long list: a piece, and the part of it that is being sent.
 const PIECES_BYTES: usize = 160 << 10;

@@ -46,8 +46,8 @@ impl RequestScope {
         let about = RequestInfo::of(head.method, asked);
         let (id, verb) = (new_id(), about.verb);
         // Health checks and reads of metrics are not logged.
-        let looks = kind == ListenerKind::Admin && matches!(head.method, Method::Get | Method::Head);
-        let audit = shared.audit.as_ref().filter(|_| !about.probe && !looks);
+        let is_admin_read = kind == ListenerKind::Admin && matches!(head.method, Method::Get | Method::Head);
+        let audit = shared.audit.as_ref().filter(|_| !about.probe && !is_admin_read);
         let entry = audit.map(|_| Box::new(Entry::new(id, about, head, source())));
         Self { shared: Arc::clone(shared), shard, id, verb, began, code: 0, entry, counted: false }
     }

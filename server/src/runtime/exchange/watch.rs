@@ -53,7 +53,7 @@ impl<C: Carrier> Exchange<C> {
         let audit = self.scope.as_mut().and_then(RequestScope::become_watch);
         let watch = NewWatch {
             carrying,
-            coding: request.wire.coding(C::DELIMITER),
+            wire_stream: request.wire.wire_stream(C::DELIMITER),
             framing: request.wire.framing(request.format, C::DELIMITER),
             record: WatchRecord { permit, authorization: request.authorization.take(), audit },
             authorities: self.client.authorities.get().unwrap_or_default(),

@@ -26,7 +26,7 @@ use crate::runtime::reserve::Reserve;
 use crate::runtime::watch::Carrying;
 use crate::tls::{Signers, Terms};
 use crate::upstream::{NotForwarded, RawHead, reply};
-use crate::wire::coding::Delimiter;
+use crate::wire::stream::Delimiter;
 
 /// Bytes per read until a read fills them: a connection that is idle, or sends single bytes, holds no larger buffer.
 pub(super) const FIRST_READ_BYTES: usize = 1 << 10;

@@ -30,8 +30,8 @@ use crate::runtime::sys::polls::Owner;
 use crate::runtime::watch::Carrying;
 use crate::tls::{Signers, Terms};
 use crate::upstream::{NotForwarded, RawHead, reply};
-use crate::wire::coding::Delimiter;
 use crate::wire::http2::{ErrorCode, StreamKey, hpack};
+use crate::wire::stream::Delimiter;
 
 /// A larger buffer is not kept from one piece of a reply to the next.
 const KEPT_BYTES: usize = 256 << 10;

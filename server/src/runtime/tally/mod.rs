@@ -117,7 +117,7 @@ pub(in crate::runtime) struct Tally {
     pub(in crate::runtime) turn_delay: Durations,
     pub(in crate::runtime) first_write: Durations,
     pub(in crate::runtime) last_write: Durations,
-    pub(in crate::runtime) lent_ns: AtomicU64,
+    pub(in crate::runtime) granted_ns: AtomicU64,
     pub(in crate::runtime) used_ns: AtomicU64,
     pub(in crate::runtime) accepted: AtomicU64,
     /// Connections that carry requests now; those that carry a watch are counted elsewhere.
@@ -167,7 +167,7 @@ impl Tally {
     pub(in crate::runtime) fn put_timings(&self, timings: &Timings) {
         self.first_write.store(&timings.first_write);
         self.last_write.store(&timings.last_write);
-        self.lent_ns.store(timings.lent_ns, Ordering::Relaxed);
+        self.granted_ns.store(timings.granted_ns, Ordering::Relaxed);
         self.used_ns.store(timings.used_ns, Ordering::Relaxed);
     }
 

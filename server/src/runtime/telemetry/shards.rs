@@ -83,10 +83,10 @@ fn own(page: &mut Page, numbers: &[String], handles: &[ShardHandle]) {
         "Time of the shard's thread on a CPU, in the process and in the kernel for it; sampled every second.";
     let cpu = |handle: &ShardHandle| seconds(handle.tally.cpu_ns.load(Ordering::Relaxed));
     each_door(page, Kind::Counter, "revcast_shard_cpu_seconds_total", help, (numbers, handles), cpu);
-    let help = "Time lent to watchers that lag while newer events waited.";
-    let lent = |handle: &ShardHandle| seconds(handle.tally.lent_ns.load(Ordering::Relaxed));
-    each_door(page, Kind::Counter, "revcast_budget_lent_seconds_total", help, (numbers, handles), lent);
-    let help = "The lent time that was used; more than was lent if a last page overdrew it.";
+    let help = "Time granted to watchers that lag while newer events waited.";
+    let granted = |handle: &ShardHandle| seconds(handle.tally.granted_ns.load(Ordering::Relaxed));
+    each_door(page, Kind::Counter, "revcast_budget_granted_seconds_total", help, (numbers, handles), granted);
+    let help = "The granted time that was used; more than was granted if a last page overdrew it.";
     let used = |handle: &ShardHandle| seconds(handle.tally.used_ns.load(Ordering::Relaxed));
     each_door(page, Kind::Counter, "revcast_budget_used_seconds_total", help, (numbers, handles), used);
     let ended = |ending: Ending| -> u64 {

@@ -41,11 +41,11 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
         "1 when the store has failed and refuses writes.",
         truth(&stats.failed),
     );
-    elsewhere(page, shared);
+    remote(page, shared);
 }
 
 /// What there is to report about a remote source.
-fn elsewhere(page: &mut Page, shared: &Shared) {
+fn remote(page: &mut Page, shared: &Shared) {
     let epoch = shared.app.epoch();
     let stats = &shared.commands.stats.remote;
     // The embedded store publishes before it answers a writer.

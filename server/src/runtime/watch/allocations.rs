@@ -86,7 +86,7 @@ impl Stand {
             let framing = &crate::wire::http1::CHUNKED;
             let watch = NewWatch {
                 carrying: Carrying::Link(link),
-                coding: Coding::Chunked,
+                wire_stream: WireStream::Chunked,
                 framing,
                 record,
                 authorities: 0,

@@ -21,8 +21,8 @@ use super::sys::polls::{Owner, Polls};
 use super::sys::sends::Sends;
 use crate::auth::{Authorization, Guard};
 use crate::tls::{Current, Signers};
-use crate::wire::coding::Coding;
 use crate::wire::http2::StreamKey;
+use crate::wire::stream::WireStream;
 use review::Review;
 
 /// Watches whose authorization is checked per turn: a millisecond at most.
@@ -73,7 +73,7 @@ pub(super) enum Carrying {
 #[derive(Debug)]
 pub(super) struct NewWatch {
     pub(super) carrying: Carrying,
-    pub(super) coding: Coding,
+    pub(super) wire_stream: WireStream,
     /// The bytes around its messages.
     pub(super) framing: &'static Framing,
     pub(super) record: WatchRecord,
@@ -112,7 +112,7 @@ impl Watches {
 
     /// Begins a watch.
     pub(super) fn begin(&mut self, id: WatcherId, watch: NewWatch) {
-        let NewWatch { carrying, coding, framing: _, record, authorities } = watch;
+        let NewWatch { carrying, wire_stream, framing: _, record, authorities } = watch;
         let slot = id.slot();
         if self.entries.len() <= slot {
             self.entries.resize_with(slot + 1, || Entry::Free);
@@ -123,11 +123,11 @@ impl Watches {
         let place = match carrying {
             Carrying::Link(link) => {
                 let conn = self.conns.open(link);
-                self.conns.attach(conn, id, coding);
+                self.conns.attach(conn, id, wire_stream);
                 Place::alone(conn)
             }
             Carrying::Stream(owner, key) => {
-                self.conns.attach_to(owner, key, id, coding);
+                self.conns.attach_to(owner, key, id, wire_stream);
                 Place::among(owner.slot, key)
             }
         };

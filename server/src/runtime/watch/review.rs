@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 /// Slots that are visited per turn, whether or not there is something to check.
-const LOOKS: usize = 4096;
+const CHECKS: usize = 4096;
 
 /// The state of the visits of all watches.
 #[derive(Debug, Default)]
@@ -49,8 +49,8 @@ impl Review {
             self.late.clear();
             self.next = Some(0);
         }
-        let (mut looks, mut asked) = (0, 0);
-        while looks < LOOKS && asked < most {
+        let (mut checks, mut asked) = (0, 0);
+        while checks < CHECKS && asked < most {
             let slot = match (&mut self.next, self.late.pop_front()) {
                 (_, Some(slot)) => slot,
                 (Some(next), None) if *next < slots => {
@@ -62,7 +62,7 @@ impl Review {
                     return;
                 }
             };
-            looks += 1;
+            checks += 1;
             asked += usize::from(ask(slot));
         }
     }
@@ -103,14 +103,14 @@ mod tests {
     #[test]
     fn what_has_nothing_to_ask_is_passed_over_in_large_steps() {
         let mut review = Review::new(0);
-        let (mut turns, mut looks) = (0, 0);
+        let (mut turns, mut checks) = (0, 0);
         while review.has_work(1) {
             turns += 1;
             review.visit(1, 20_000, 4, |_| {
-                looks += 1;
+                checks += 1;
                 false
             });
         }
-        assert_eq!((looks, turns), (20_000, 5));
+        assert_eq!((checks, turns), (20_000, 5));
     }
 }

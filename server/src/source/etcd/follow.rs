@@ -39,7 +39,7 @@ use crate::source::epoch::Epoch;
 use crate::source::{Fault, SourceError};
 
 /// Interval of the checks of a watch: requests for progress, as kube-apiserver sends them, and whether it lags.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// How far a watch's progress may lag behind the cluster's revision, in time, before the watch is restarted.
 const LAG_MAX: Duration = Duration::from_secs(3);
 /// The longest time without progress while history is replayed: etcd reads all of it for each message.
@@ -439,7 +439,7 @@ impl Follower {
         let mut is_proven = false;
         let began = Instant::now();
         let (mut advanced, mut served) = (began, began);
-        let mut look = interval(LOOK);
+        let mut checks = interval(CHECK_INTERVAL);
         loop {
             if state.is_due() {
                 if let Err(stop) = state.complete(&context, coverage).await {
@@ -509,7 +509,7 @@ impl Follower {
                         }
                     }
                 }
-                _ = look.tick() => {
+                _ = checks.tick() => {
                     state.unload_dropped(&context, KEPT);
                     state.take_backfill();
                     // Memory may have become scarce since.

@@ -88,8 +88,8 @@ impl Layout {
 
     /// The same without the objects of some rows: their keys belong to no served resource.
     #[must_use]
-    pub fn without(self, is_elsewhere: impl Fn(usize) -> bool) -> Self {
-        self.folders.borrow_mut().by_path.retain(|_, row| !is_elsewhere(row.row()));
+    pub fn without(self, is_in_other_etcd: impl Fn(usize) -> bool) -> Self {
+        self.folders.borrow_mut().by_path.retain(|_, row| !is_in_other_etcd(row.row()));
         self
     }
 

@@ -48,7 +48,7 @@ pub use census::{Census, Unread};
 pub use layout::Layout;
 pub use members::{Member, ask_members};
 pub use options::{EtcdOptions, WarmStart, WatchWish};
-pub use overrides::{Elsewhere, Override};
+pub use overrides::{OtherEtcds, Override};
 pub use survey::{Survey, survey};
 
 use context::EtcdContext;

@@ -26,11 +26,11 @@ impl fmt::Display for Override {
     }
 }
 
-/// The resources of a registry that are kept elsewhere: by row, what a client is told.
+/// The resources of a registry that are kept in another etcd: by row, what a client is told.
 #[derive(Clone, Debug, Default)]
-pub struct Elsewhere(Vec<Option<String>>);
+pub struct OtherEtcds(Vec<Option<String>>);
 
-impl Elsewhere {
+impl OtherEtcds {
     /// Those that `overrides` name, and others that are views of the same keys.
     #[must_use]
     pub fn new(registry: &Registry, overrides: &[Override]) -> Self {
@@ -65,7 +65,7 @@ impl Elsewhere {
         self.0.get(row)?.as_deref()
     }
 
-    /// Whether the resource of this row is kept elsewhere.
+    /// Whether the resource of this row is kept in another etcd.
     #[must_use]
     pub fn has(&self, row: usize) -> bool {
         self.text(row).is_some()
@@ -85,17 +85,17 @@ mod tests {
             servers: servers.iter().map(|server| (*server).to_owned()).collect(),
         };
         let both = [of("", "events", &[]), of("apps", "deployments", &["http://a:1", "http://b:2"])];
-        let elsewhere = Elsewhere::new(&registry, &both);
+        let others = OtherEtcds::new(&registry, &both);
         let text = |group: &str, plural: &str| {
             let mut known = registry.iter().filter(|known| known.group == group && known.plural == plural);
-            elsewhere.text(known.next().expect("built in").row.row())
+            others.text(known.next().expect("built in").row.row())
         };
         assert!(text("", "events").is_some_and(|text| text.starts_with("events cannot be served from here")));
         let deployments = text("apps", "deployments").expect("it is named");
         assert!(deployments.contains("deployments.apps") && deployments.contains("(http://a:1, http://b:2)"));
-        assert_eq!((text("", "pods"), elsewhere.has(usize::MAX)), (None, false));
+        assert_eq!((text("", "pods"), others.has(usize::MAX)), (None, false));
         let versions = registry.iter().filter(|known| known.plural == "events");
-        assert_eq!(versions.filter(|known| elsewhere.has(known.row.row())).count(), 2, "in both groups");
+        assert_eq!(versions.filter(|known| others.has(known.row.row())).count(), 2, "in both groups");
         assert_eq!(both[1].to_string(), "apps/deployments#http://a:1;http://b:2");
         assert_eq!(both[0].to_string(), "/events#");
     }

@@ -25,8 +25,8 @@ pub(in crate::runtime) use task::{Frames, Put};
 use crate::runtime::client::Client;
 use crate::runtime::sys::polls::Owner;
 use crate::runtime::tally::Open;
-use crate::wire::coding::Coding;
 use crate::wire::http2::{Connection, Counts, ErrorCode, Events, Limits, Request, StreamKey};
+use crate::wire::stream::WireStream;
 use crate::wire::websocket::Reading;
 
 /// Interval of the checks for timeouts.
@@ -62,7 +62,7 @@ enum Carried {
 #[derive(Debug)]
 struct Watch {
     id: WatcherId,
-    coding: Coding,
+    wire_stream: WireStream,
     /// Wire bytes that there was no room for: of a stream whose wire form is not the engine's.
     rest: Vec<u8>,
     /// Whether the engine waits to be told that there is room.
@@ -139,10 +139,10 @@ impl Events for Arrivals<'_> {
     fn data(&mut self, key: StreamKey, stream: &mut Carried, bytes: &[u8], ended: bool) {
         match stream {
             Carried::Request(stream) => stream.put(bytes, ended),
-            Carried::Watch(watch) if watch.coding.reads() => {
+            Carried::Watch(watch) if watch.wire_stream.reads() => {
                 self.used.push((key, bytes.len()));
                 let busy = self.is_busy || !watch.rest.is_empty();
-                let reading = watch.coding.read(bytes, busy, &mut watch.rest);
+                let reading = watch.wire_stream.read(bytes, busy, &mut watch.rest);
                 if !watch.rest.is_empty() {
                     self.ready.push(key);
                 }
@@ -283,7 +283,7 @@ impl Conns {
         owner: Owner,
         key: StreamKey,
         id: WatcherId,
-        coding: Coding,
+        wire_stream: WireStream,
     ) {
         self.http2.watches += 1;
         let Some(http2) = self.at(owner).and_then(|conn| conn.http2()) else {
@@ -291,8 +291,8 @@ impl Conns {
         };
         let is_done = http2.wire.is_done(key);
         let Some(carried) = http2.wire.carried_mut(key) else { return self.http2.lost.push(id) };
-        let (reads, is_bare) = (coding.reads(), matches!(coding, Coding::Bare));
-        let watch = Carried::Watch(Watch { id, coding, rest: Vec::new(), is_blocked: false });
+        let (reads, is_bare) = (wire_stream.reads(), matches!(wire_stream, WireStream::Bare));
+        let watch = Carried::Watch(Watch { id, wire_stream, rest: Vec::new(), is_blocked: false });
         if let Carried::Request(stream) = std::mem::replace(carried, watch) {
             let (early, has_ended) = stream.take_rest();
             if !early.is_empty() || (has_ended && reads) {

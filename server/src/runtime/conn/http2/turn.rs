@@ -14,8 +14,8 @@ use crate::runtime::conn::offer::Offer;
 use crate::runtime::conn::tls::State;
 use crate::runtime::conn::{Conn, Conns, Streams};
 use crate::runtime::sys::polls::Owner;
-use crate::wire::coding::Coding;
 use crate::wire::http2::{Connection, StreamKey};
+use crate::wire::stream::WireStream;
 
 /// Bytes of a client's frames that are taken at once while the watches have work: up to forty requests.
 const TAKEN_AT_ONCE: usize = 1 << 10;
@@ -46,8 +46,8 @@ impl Conns {
             return Sent::Gone;
         }
         let before = outbox.len();
-        let (is_bare, has_rest) = (matches!(watch.coding, Coding::Bare), !watch.rest.is_empty());
-        let space = watch.coding.heartbeat();
+        let (is_bare, has_rest) = (matches!(watch.wire_stream, WireStream::Bare), !watch.rest.is_empty());
+        let space = watch.wire_stream.heartbeat();
         let (taken, is_all) = match what {
             _ if is_full || has_rest => (0, false),
             // The engine keeps the position in a message, so there may be a part of one.
@@ -59,12 +59,12 @@ impl Conns {
                 let page = &run.bytes()[..run.page(PAGE_BYTES)];
                 // The stream's own form is made apart from the connection.
                 let Some(Carried::Watch(watch)) = wire.carried_mut(key) else { return Sent::Gone };
-                let mut coding = std::mem::replace(&mut watch.coding, Coding::Bare);
-                let coded = coding.encode(compressor, page);
+                let mut wire_stream = std::mem::replace(&mut watch.wire_stream, WireStream::Bare);
+                let coded = wire_stream.encode(compressor, page);
                 let pushed = outbox.put_with(slot, again, |out| wire.push_data(key, coded, false, out));
                 if let Some(Carried::Watch(watch)) = wire.carried_mut(key) {
                     watch.rest.extend_from_slice(&coded[pushed.bytes..]);
-                    watch.coding = coding;
+                    watch.wire_stream = wire_stream;
                 }
                 (page.len(), what.is_all(page.len()))
             }
@@ -115,7 +115,7 @@ impl Conns {
         if watch.id != to {
             return Sent::Gone;
         }
-        watch.coding.push_end(&mut watch.rest);
+        watch.wire_stream.push_end(&mut watch.rest);
         let mut rest = std::mem::take(&mut watch.rest);
         let len = rest.len();
         if !is_full {
@@ -238,7 +238,7 @@ impl Conns {
         for &key in ready {
             let (rest, ends) = match wire.carried_mut(key) {
                 Some(Carried::Watch(watch)) => {
-                    watch.coding.settle(&mut watch.rest);
+                    watch.wire_stream.settle(&mut watch.rest);
                     (std::mem::take(&mut watch.rest), false)
                 }
                 Some(Carried::Ending(rest, _)) => (std::mem::take(rest), true),

@@ -1,7 +1,7 @@
-//! The coding of one stream: what of its wire form is not the same for every member of its class.
+//! One stream on its wire: what of its wire form is not the same for every member of its class.
 //!
-//! The engine makes messages in their [`Framing`](revcast_engine::framing::Framing), once a class. A coding is what a stream has beside that: a gzip stream's
-//! checksum, a WebSocket's client. It also says how a stream is kept alive, and how it ends.
+//! The engine makes messages in their [`Framing`](revcast_engine::framing::Framing), once a class. This is what a stream has in addition: a gzip
+//! stream's checksum, a WebSocket's client. It also says how a stream is kept alive, and how it ends.
 
 use super::websocket::{self, Reading};
 use super::{gzip, http1};
@@ -17,7 +17,7 @@ pub enum Delimiter {
 
 /// One stream, and its position on its wire.
 #[derive(Debug)]
-pub enum Coding {
+pub enum WireStream {
     /// Messages as they are framed, in chunks.
     Chunked,
     /// Messages as they are framed, without chunks.
@@ -28,7 +28,7 @@ pub enum Coding {
     Gzip(Box<gzip::Stream>),
 }
 
-impl Coding {
+impl WireStream {
     /// Whether the wire form of messages is what the engine made.
     #[must_use]
     pub const fn is_verbatim(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What open watches stand on: answers that are asked for again while a watch needs them.
+//! The conditions of open watches: answers that are asked for again while a watch needs them.
 //!
 //! Owns when, and what follows: a watch ends when an answer turns, or when none came for the grace. All watches that need the same
 //! answer share one. It asks nothing and uses no clock. Nothing of it is on the path of a delivery.
@@ -66,14 +66,14 @@ pub(super) enum Verdict {
 
 /// An answer that watches need.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct Condition {
     pub(super) subject: Subject,
     over: AtomicBool,
     /// When it was last known to hold.
     good: Mutex<Instant>,
 }
 
-impl Standing {
+impl Condition {
     /// Whether it does not hold any more. It never holds again.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
@@ -82,21 +82,21 @@ impl Standing {
 
 #[derive(Debug, Default)]
 struct Inner {
-    known: HashMap<(bool, Key), Weak<Standing>>,
-    due: BTreeMap<(Instant, u64), Weak<Standing>>,
+    known: HashMap<(bool, Key), Weak<Condition>>,
+    due: BTreeMap<(Instant, u64), Weak<Condition>>,
     number: u64,
     sweep_at: usize,
 }
 
 /// All of them.
 #[derive(Debug)]
-pub(super) struct Standings {
+pub(super) struct Conditions {
     inner: Mutex<Inner>,
     recheck: Duration,
     grace: Duration,
 }
 
-impl Standings {
+impl Conditions {
     pub(super) fn new(recheck: Duration, grace: Duration) -> Self {
         let inner = Inner { sweep_at: SWEEP_AT, ..Inner::default() };
         Self { inner: Mutex::new(inner), recheck, grace }
@@ -107,7 +107,7 @@ impl Standings {
     }
 
     /// A watch begins that needs this, which holds now.
-    pub(super) fn join(&self, subject: Subject, now: Instant) -> Arc<Standing> {
+    pub(super) fn join(&self, subject: Subject, now: Instant) -> Arc<Condition> {
         let mut inner = self.lock();
         let id = subject.id();
         let known = inner.known.get(&id).and_then(Weak::upgrade);
@@ -115,20 +115,20 @@ impl Standings {
             return known;
         }
         if inner.known.len() >= inner.sweep_at {
-            let is_held = |standing: &Weak<Standing>| standing.strong_count() > 0;
-            inner.known.retain(|_, standing| is_held(standing));
-            inner.due.retain(|_, standing| is_held(standing));
+            let is_held = |condition: &Weak<Condition>| condition.strong_count() > 0;
+            inner.known.retain(|_, condition| is_held(condition));
+            inner.due.retain(|_, condition| is_held(condition));
             inner.sweep_at = SWEEP_AT.max(2 * inner.known.len());
         }
         let at = now + spread(self.recheck, &id.1);
-        let standing = Arc::new(Standing { subject, over: AtomicBool::new(false), good: Mutex::new(now) });
-        inner.known.insert(id, Arc::downgrade(&standing));
-        inner.schedule(at, &standing);
-        standing
+        let condition = Arc::new(Condition { subject, over: AtomicBool::new(false), good: Mutex::new(now) });
+        inner.known.insert(id, Arc::downgrade(&condition));
+        inner.schedule(at, &condition);
+        condition
     }
 
     /// Those that are to be asked about now, `most` of them. Each is to be settled.
-    pub(super) fn take_due(&self, now: Instant, most: usize) -> Vec<Arc<Standing>> {
+    pub(super) fn take_due(&self, now: Instant, most: usize) -> Vec<Arc<Condition>> {
         let mut inner = self.lock();
         let mut due = Vec::new();
         while due.len() < most
@@ -141,9 +141,9 @@ impl Standings {
     }
 
     /// Notes the outcome for one that was due. True: watches that need it are to be ended.
-    pub(super) fn settle(&self, standing: &Arc<Standing>, verdict: Verdict, now: Instant) -> bool {
-        let id = standing.subject.id();
-        let mut good = standing.good.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn settle(&self, condition: &Arc<Condition>, verdict: Verdict, now: Instant) -> bool {
+        let id = condition.subject.id();
+        let mut good = condition.good.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = match verdict {
             Verdict::Holds => {
                 *good = now;
@@ -154,9 +154,10 @@ impl Standings {
         };
         let mut inner = self.lock();
         if is_over {
-            standing.over.store(true, Ordering::Release);
+            condition.over.store(true, Ordering::Release);
             // Another one may have taken its place.
-            if inner.known.get(&id).is_some_and(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(standing))) {
+            if inner.known.get(&id).is_some_and(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(condition)))
+            {
                 inner.known.remove(&id);
             }
             return true;
@@ -165,7 +166,7 @@ impl Standings {
             Verdict::Unanswered => (now + self.recheck.min(AGAIN)).min((*good + self.grace).max(now)),
             Verdict::Holds | Verdict::Turned => now + spread(self.recheck, &id.1),
         };
-        inner.schedule(at, standing);
+        inner.schedule(at, condition);
         false
     }
 
@@ -176,14 +177,14 @@ impl Standings {
 
     /// How many watches need at least.
     pub(super) fn len(&self) -> usize {
-        self.lock().known.values().filter(|standing| standing.strong_count() > 0).count()
+        self.lock().known.values().filter(|condition| condition.strong_count() > 0).count()
     }
 }
 
 impl Inner {
-    fn schedule(&mut self, at: Instant, standing: &Arc<Standing>) {
+    fn schedule(&mut self, at: Instant, condition: &Arc<Condition>) {
         self.number += 1;
-        self.due.insert((at, self.number), Arc::downgrade(standing));
+        self.due.insert((at, self.number), Arc::downgrade(condition));
     }
 }
 
@@ -208,48 +209,48 @@ mod tests {
 
     #[test]
     fn watches_that_need_the_same_answer_share_it() {
-        let (standings, start) = (Standings::new(RECHECK, GRACE), Instant::now());
+        let (conditions, start) = (Conditions::new(RECHECK, GRACE), Instant::now());
         let mut held: Vec<_> =
-            (0..10_000).map(|at| standings.join(subject(&format!("u{}", at % 500)), start)).collect();
-        assert_eq!(standings.len(), 500);
-        assert!(standings.take_due(start + RECHECK / 2, usize::MAX).is_empty());
+            (0..10_000).map(|at| conditions.join(subject(&format!("u{}", at % 500)), start)).collect();
+        assert_eq!(conditions.len(), 500);
+        assert!(conditions.take_due(start + RECHECK / 2, usize::MAX).is_empty());
         let mut asked = 0;
         // Spread over a quarter of the interval.
         for second in 225..=300 {
             let now = start + Duration::from_secs(second);
-            let due = standings.take_due(now, usize::MAX);
+            let due = conditions.take_due(now, usize::MAX);
             assert!(due.len() < 60, "{} in one second", due.len());
             asked += due.len();
-            assert!(due.iter().all(|standing| !standings.settle(standing, Verdict::Holds, now)));
+            assert!(due.iter().all(|condition| !conditions.settle(condition, Verdict::Holds, now)));
         }
         assert_eq!(asked, 500);
         held.clear();
-        assert_eq!((standings.len(), standings.take_due(start + 3 * RECHECK, usize::MAX).len()), (0, 0));
+        assert_eq!((conditions.len(), conditions.take_due(start + 3 * RECHECK, usize::MAX).len()), (0, 0));
     }
 
     #[test]
     fn an_answer_that_turned_ends_its_watches_and_no_others() {
-        let (standings, start) = (Standings::new(RECHECK, GRACE), Instant::now());
-        let [a, a2, b] = ["a", "a", "b"].map(|user| standings.join(subject(user), start));
+        let (conditions, start) = (Conditions::new(RECHECK, GRACE), Instant::now());
+        let [a, a2, b] = ["a", "a", "b"].map(|user| conditions.join(subject(user), start));
         let now = start + RECHECK;
-        for due in standings.take_due(now, usize::MAX) {
+        for due in conditions.take_due(now, usize::MAX) {
             let verdict = if due.subject == subject("a") { Verdict::Turned } else { Verdict::Holds };
-            assert_eq!(standings.settle(&due, verdict, now), verdict == Verdict::Turned);
+            assert_eq!(conditions.settle(&due, verdict, now), verdict == Verdict::Turned);
         }
         assert_eq!([a.is_over(), a2.is_over(), b.is_over()], [true, true, false]);
         // A watch that is allowed later stands on its own.
-        assert!(!standings.join(subject("a"), now).is_over());
+        assert!(!conditions.join(subject("a"), now).is_over());
     }
 
     #[test]
     fn without_answers_a_watch_goes_on_for_the_grace() {
         for (grace, ends) in [(GRACE, 900), (Duration::ZERO, 300), (Duration::from_secs(310), 310)] {
-            let (standings, start) = (Standings::new(RECHECK, grace), Instant::now());
-            let watch = standings.join(subject("a"), start);
+            let (conditions, start) = (Conditions::new(RECHECK, grace), Instant::now());
+            let watch = conditions.join(subject("a"), start);
             let over = (0..2000).find(|second| {
                 let now = start + Duration::from_secs(*second);
-                let due = standings.take_due(now, usize::MAX);
-                due.iter().any(|due| standings.settle(due, Verdict::Unanswered, now))
+                let due = conditions.take_due(now, usize::MAX);
+                due.iter().any(|due| conditions.settle(due, Verdict::Unanswered, now))
             });
             let over = over.expect("it ends");
             assert!(watch.is_over() && over <= ends && over >= ends.min(225), "{grace:?}: after {over} s");
@@ -258,15 +259,15 @@ mod tests {
 
     #[test]
     fn an_answer_in_time_begins_the_grace_again() {
-        let (standings, start) = (Standings::new(RECHECK, GRACE), Instant::now());
-        let watch = standings.join(subject("a"), start);
+        let (conditions, start) = (Conditions::new(RECHECK, GRACE), Instant::now());
+        let watch = conditions.join(subject("a"), start);
         let mut asked = 0;
         for second in 0..3000 {
             let now = start + Duration::from_secs(second);
-            for due in standings.take_due(now, usize::MAX) {
+            for due in conditions.take_due(now, usize::MAX) {
                 asked += 1;
                 let verdict = if second > 800 && second < 850 { Verdict::Holds } else { Verdict::Unanswered };
-                standings.settle(&due, verdict, now);
+                conditions.settle(&due, verdict, now);
             }
             if watch.is_over() {
                 assert!((1700..1760).contains(&second) && asked < 120, "at {second}, after {asked}");
@@ -278,11 +279,11 @@ mod tests {
 
     #[test]
     fn what_nobody_needs_is_forgotten() {
-        let (standings, start) = (Standings::new(Duration::from_secs(86_400), GRACE), Instant::now());
+        let (conditions, start) = (Conditions::new(Duration::from_secs(86_400), GRACE), Instant::now());
         for at in 0..100_000 {
-            drop(standings.join(subject(&format!("u{at}")), start));
+            drop(conditions.join(subject(&format!("u{at}")), start));
         }
-        let inner = standings.lock();
+        let inner = conditions.lock();
         assert!(inner.known.len() <= SWEEP_AT && inner.due.len() <= SWEEP_AT);
     }
 
