@@ -36,6 +36,11 @@ impl Step {
     const ALL: [Self; 6] =
         [Self::Loading, Self::Replaying, Self::Reading, Self::Restoring, Self::Draining, Self::Backfilling];
 
+    /// Whether nothing is served before it is done.
+    const fn is_of_start(self) -> bool {
+        matches!(self, Self::Loading | Self::Replaying | Self::Reading | Self::Restoring)
+    }
+
     /// What is being done, and what is counted.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
@@ -104,6 +109,18 @@ impl StepProgress {
         let (doing, things) = self.step()?.words();
         let (done, total) = self.numbers();
         Some(format!("{doing}: {done} of {total} {things}"))
+    }
+
+    /// The same, if the step is one that the server's start waits for: then it is why the server is not ready.
+    #[must_use]
+    pub fn text_of_start(&self) -> Option<String> {
+        self.step().filter(|step| step.is_of_start()).and_then(|_| self.text())
+    }
+
+    /// The same, if the step is the server's end.
+    #[must_use]
+    pub fn text_of_end(&self) -> Option<String> {
+        self.step().filter(|step| *step == Step::Draining).and_then(|_| self.text())
     }
 
     /// Shows one step after another, until none is being made.
@@ -176,12 +193,16 @@ mod tests {
         progress.begin(Step::Replaying);
         progress.reach(7, 9);
         assert_eq!(progress.text().as_deref(), Some("replaying: 7 of 9 revisions"));
+        assert_eq!((progress.text_of_start(), progress.text_of_end()), (progress.text(), None));
+        progress.begin(Step::Backfilling);
+        assert_eq!((progress.text_of_start(), progress.text_of_end()), (None, None), "the state is served");
         progress.begin(Step::Draining);
         assert_eq!(
             progress.text().as_deref(),
             Some("draining: 0 of 0 watches"),
             "nothing of the step before"
         );
+        assert_eq!((progress.text_of_start(), progress.text_of_end()), (None, progress.text()));
         progress.end();
         assert_eq!(progress.text(), None);
         let deadline = Instant::now() + Duration::from_secs(30);

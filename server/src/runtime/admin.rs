@@ -154,7 +154,8 @@ fn health(local: &Local) -> Reply {
 
 /// Why a server is not ready, and how far it is.
 fn with_progress(local: &Local, why: &str) -> String {
-    local.shared.app.progress().map_or_else(|| format!("{why}\n"), |progress| format!("{why}: {progress}\n"))
+    let progress = local.shared.app.progress().text_of_start();
+    progress.map_or_else(|| format!("{why}\n"), |progress| format!("{why}: {progress}\n"))
 }
 
 async fn compact(local: &Local, head: &RequestHead) -> Reply {

@@ -269,8 +269,8 @@ impl App {
 
     /// How far the start of the source, or the end of the server is, if it is under way.
     #[must_use]
-    pub fn progress(&self) -> Option<String> {
-        self.progress.text()
+    pub const fn progress(&self) -> &Arc<StepProgress> {
+        &self.progress
     }
 
     /// Whether the source's state is fresh; `None`: the source is this process.

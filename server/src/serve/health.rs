@@ -78,7 +78,8 @@ pub(super) fn handle(app: &App, check: Check, sub: Option<&str>, query: &Query) 
             failed = failed.max(Some(code(part)));
             let why = match part {
                 SHARDS => app.stalls().describe(),
-                ETCD | SHUTDOWN => app.progress(),
+                ETCD => app.progress().text_of_start(),
+                SHUTDOWN => app.progress().text_of_end(),
                 _ => None,
             };
             format!("[-]{part} failed: {}\n", why.as_deref().unwrap_or("reason withheld"))
