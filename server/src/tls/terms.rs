@@ -10,6 +10,8 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::{NoServerSessionStorage, ParsedCertificate};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{Error, InconsistentKeys, ServerConfig};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer as _;
 
 use super::PROTOCOLS;
 use super::authorities::{ClusterAuthorities, Signers, Verifiers, verify};
@@ -91,6 +93,13 @@ impl Terms {
         let leaf = self.leaf.as_ref().and_then(|leaf| ParsedCertificate::try_from(leaf).ok());
         let name = ServerName::try_from(name).ok();
         leaf.zip(name).is_some_and(|(leaf, name)| verify_server_name(&leaf, &name).is_ok())
+    }
+
+    /// When the server's certificate expires, in seconds of Unix time; `None`: it does not say so in a way that is known here.
+    #[must_use]
+    pub fn expiry_unix_seconds(&self) -> Option<i64> {
+        let (_, leaf) = X509Certificate::from_der(self.leaf.as_ref()?).ok()?;
+        Some(leaf.validity().not_after.timestamp())
     }
 
     /// The number of the authorities: with another one, a certificate that was verified is to be verified again.

@@ -90,6 +90,12 @@ fn a_session_is_resumed_but_not_beyond_its_certificate() {
         std::thread::sleep(Duration::from_secs(5));
         ask().expect_err("the certificate has ended");
     }
+    let counted =
+        |result: &str| stand.server.metric(&format!("revcast_tls_handshakes_total{{result=\"{result}\"}}"));
+    assert_eq!(["full", "resumed", "failed"].map(counted), [2, 2, 2]);
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let expiry = stand.server.metric("revcast_tls_certificate_expiry_timestamp_seconds");
+    assert!(expiry > now, "the server's own is valid until {expiry}, now it is {now}");
 }
 
 /// The leaf that the server shows, in DER.

@@ -49,10 +49,14 @@ pub(in crate::runtime) async fn serve(
             let terms = tls.terms();
             match Transport::secure(&local.handshakes, stream, &terms, &mut buffer).await {
                 Ok(transport) => {
+                    local.handle().tally.tls.completed(transport.is_resumed());
                     let signers = terms.signers_of_verified(transport.peer_certificates());
                     (transport, Some(terms.authorities_generation()), signers)
                 }
-                Err(error) => return crate::log::debug(|| format!("a TLS handshake failed: {error}")),
+                Err(error) => {
+                    local.handle().tally.tls.ended(&error);
+                    return crate::log::debug(|| format!("a TLS handshake failed: {error}"));
+                }
             }
         }
         Some(_) | None => (Transport::plain(stream), None, Signers::default()),

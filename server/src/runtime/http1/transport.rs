@@ -287,6 +287,11 @@ impl Transport {
         self.tls.as_ref()?.protocol()
     }
 
+    /// Whether the TLS session is one that was resumed.
+    pub(in crate::runtime) fn is_resumed(&self) -> bool {
+        self.tls.as_ref().is_some_and(|session| session.is_resumed())
+    }
+
     /// The leaf of the client's certificate chain, in DER, if it sent one and it was verified.
     pub(in crate::runtime) fn peer_certificate(&self) -> Option<Arc<[u8]>> {
         self.tls.as_ref().and_then(|session| session.peer_certificate())

@@ -5,6 +5,7 @@
 
 mod http2;
 mod requests;
+mod tls;
 mod upstream;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,7 @@ use crate::durations::{Durations, add};
 use http2::Http2Tally;
 pub(super) use http2::Open;
 pub(super) use requests::{CODES, Requests};
+use tls::TlsTally;
 pub(super) use upstream::{FAILURES, UpstreamTally};
 
 /// Why a watch ended, from the state of its peer, the engine and the socket.
@@ -114,6 +116,7 @@ pub(in crate::runtime) struct Tally {
     pub(in crate::runtime) requests: Requests,
     pub(in crate::runtime) upstream: UpstreamTally,
     pub(in crate::runtime) http2: Http2Tally,
+    pub(in crate::runtime) tls: TlsTally,
     pub(in crate::runtime) turn_delay: Durations,
     pub(in crate::runtime) first_write: Durations,
     pub(in crate::runtime) last_write: Durations,

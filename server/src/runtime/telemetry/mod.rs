@@ -1,6 +1,6 @@
 //! What operators read: metrics for Prometheus, and the state of the server as one document.
 //!
-//! Everything is rendered from copies. One file per noun: `shards`, `window`, `source`, `http`, `connections`, `memory`,
+//! Everything is rendered from copies. One file per noun: `shards`, `window`, `source`, `http`, `connections`, `tls`, `memory`,
 //! `delegation`, `process`; `page` is the format of metrics, `status` the document. Every metric has a line in `server/ops/METRICS.md`, which
 //! a test checks.
 
@@ -16,6 +16,7 @@ mod source;
 mod status;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod upstream;
 mod window;
 
@@ -34,6 +35,7 @@ pub(super) fn metrics(shared: &Shared, form: Form) -> String {
     http::render(&mut page, &shared.handles.0);
     connections::render(&mut page, &shared.handles.0);
     http2::render(&mut page, &shared.handles.0);
+    tls::render(&mut page, shared);
     upstream::render(&mut page, &shared.handles.0);
     page.counter(
         "revcast_panics_total",
