@@ -144,7 +144,8 @@ impl<C: Carrier> Exchange<C> {
             None => {}
             Some(Err(whole)) => return self.turn_away(head, &whole).await,
             Some(Ok(forwarding)) => {
-                return match self.forward(head, &forwarding).await {
+                // Most requests are not forwarded, and need not have room for it.
+                return match Box::pin(self.forward(head, &forwarding)).await {
                     Ok(over) => over,
                     Err(error) => {
                         let local = Rc::clone(&self.local);

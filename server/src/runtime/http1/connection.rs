@@ -147,7 +147,8 @@ impl Connection {
             // Decided once: a connection ends exactly when its reply says so.
             let exchange = &mut self.exchange;
             head.keep_alive &= !exchange.local.leaving() && !exchange.client.is_health_check();
-            let over = exchange.serve(&head).await;
+            // A connection waits for requests with little memory; what a request needs, another has just given back.
+            let over = Box::pin(exchange.serve(&head)).await;
             self.resumed = None;
             if let Some(over) = over {
                 break over;
