@@ -134,14 +134,15 @@ async fn status(local: &Local, head: &RequestHead, admitted: &Operator) -> Reply
 }
 
 fn health(local: &Local) -> Reply {
+    let progress = local.shared.app.progress();
     if local.shared.app.is_shutting_down() {
-        text(503, &with_progress(local, "the server is closing"))
+        text(503, &with_progress("the server is closing", progress.text_of_end()))
     } else if let Some(stalled) = local.shared.app.stalls().describe() {
         text(503, &format!("{stalled}: see the log\n"))
     } else if local.shared.commands.stats.failed.load(Ordering::Acquire) {
         text(503, "the store has failed: see the log, fix the disk and restart\n")
     } else if local.shared.app.life() < Life::Serving {
-        text(503, &with_progress(local, "the state of the source is not loaded"))
+        text(503, &with_progress("the state of the source is not loaded", progress.text_of_start()))
     } else if local.shared.app.is_fresh() == Some(false) {
         text(
             503,
@@ -153,8 +154,7 @@ fn health(local: &Local) -> Reply {
 }
 
 /// Why a server is not ready, and how far it is.
-fn with_progress(local: &Local, why: &str) -> String {
-    let progress = local.shared.app.progress().text_of_start();
+fn with_progress(why: &str, progress: Option<String>) -> String {
     progress.map_or_else(|| format!("{why}\n"), |progress| format!("{why}: {progress}\n"))
 }
 
