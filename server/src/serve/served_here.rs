@@ -1,4 +1,4 @@
-//! The border between this server and the upstream.
+//! Which requests are served here, and which are the upstream's.
 //!
 //! Reads and watches of cached resources are served here, and everything else is the upstream's, also what exists nowhere. A resource
 //! is the upstream's as a whole while one of its values cannot be read here.

@@ -56,7 +56,7 @@ impl Current {
         let contents = Contents::read(&files)?;
         let cluster = ClusterAuthorities::default();
         let terms = ArcSwap::from_pointee(Terms::new(&contents, &cluster, 0)?);
-        let authorities = contents.authorities_mark();
+        let authorities = contents.authorities_fingerprint();
         let served = Fingerprint::of(&Ok::<_, Fault>(&contents));
         let seen = Seen { debounce: Debounce::after(served), served, authorities, cluster, fault: None };
         let seen = Mutex::new(seen);
@@ -101,7 +101,7 @@ impl Current {
             return Look::Same;
         }
         let newer = read.and_then(|contents| {
-            let authorities = contents.authorities_mark();
+            let authorities = contents.authorities_fingerprint();
             let number = self.authorities_generation() + u64::from(authorities != seen.authorities);
             Ok((Terms::new(&contents, &seen.cluster, number)?, authorities))
         });

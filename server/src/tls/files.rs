@@ -103,7 +103,7 @@ impl Contents {
     }
 
     /// Distinguishes two bundles of authorities.
-    pub(super) fn authorities_mark(&self) -> Fingerprint {
+    pub(super) fn authorities_fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.client_ca)
     }
 

@@ -75,11 +75,9 @@ fn a_removed_authority_ends_what_it_vouched_for() {
 /// Session tickets contain the client's certificate. One that has expired since is refused nevertheless.
 #[test]
 fn a_session_is_resumed_but_not_beyond_its_certificate() {
+    const RESULTS: [&str; 3] = ["full", "resumed", "failed"];
     let stand = Stand::new("tls-resume", true, &[]);
-    let counted =
-        |result: &str| stand.server.metric(&format!("revcast_tls_handshakes_total{{result=\"{result}\"}}"));
-    let count = || ["full", "resumed", "failed"].map(counted);
-    let before = count();
+    let before = stand.handshakes(RESULTS);
     for version in Version::ALL {
         let short = stand.authority.client_for("carl", Duration::from_secs(4));
         let client = stand.client_with(&stand.trust.showing(version, &short));
@@ -94,8 +92,7 @@ fn a_session_is_resumed_but_not_beyond_its_certificate() {
         std::thread::sleep(Duration::from_secs(5));
         ask().expect_err("the certificate has ended");
     }
-    let after = count();
-    assert_eq!([0, 1, 2].map(|at| after[at] - before[at]), [2, 2, 2], "{before:?}, then {after:?}");
+    stand.wait_for_handshakes(RESULTS, before.map(|count| count + 2));
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let expiry = stand.server.metric("revcast_tls_certificate_expiry_timestamp_seconds");
     assert!(expiry > now, "the server's own is valid until {expiry}, now it is {now}");

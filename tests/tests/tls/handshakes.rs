@@ -58,13 +58,7 @@ fn who_forgets_the_s_is_told_so() {
     drop(TcpStream::connect(&stand.server.address).unwrap());
     // The admin listener speaks plain HTTP nevertheless.
     assert_eq!(stand.server.admin_client().get("/livez").status, 200);
-    let counted =
-        |result: &str| stand.server.metric(&format!("revcast_tls_handshakes_total{{result=\"{result}\"}}"));
-    let since = Instant::now();
-    while ["failed", "abandoned"].map(counted) != [7, 1] {
-        assert!(since.elapsed() < Duration::from_secs(5), "{:?}", ["failed", "abandoned"].map(counted));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    stand.wait_for_handshakes(["failed", "abandoned"], [7, 1]);
 }
 
 #[test]

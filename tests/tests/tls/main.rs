@@ -9,6 +9,7 @@ mod watches;
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use revcast_tests::certs::{Authority, Identity};
 use revcast_tests::client::Client;
@@ -69,6 +70,22 @@ impl Stand {
 
     fn client_with(&self, trust: &Trust) -> Client {
         Client::over_tls(&self.server.address, trust)
+    }
+
+    /// How many handshakes ended so.
+    fn handshakes<const N: usize>(&self, results: [&str; N]) -> [u64; N] {
+        results
+            .map(|result| self.server.metric(&format!("revcast_tls_handshakes_total{{result=\"{result}\"}}")))
+    }
+
+    /// Waits until so many have: one that fails is counted when its client has had time to read why.
+    fn wait_for_handshakes<const N: usize>(&self, results: [&str; N], wanted: [u64; N]) {
+        let since = Instant::now();
+        while self.handshakes(results) != wanted {
+            let now = self.handshakes(results);
+            assert!(since.elapsed() < Duration::from_secs(5), "{results:?}: {now:?}, not {wanted:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// `https://127.0.0.1:PORT`

@@ -4,10 +4,10 @@ use super::page::{Kind, Page};
 use crate::runtime::shared::Shared;
 
 pub(super) fn render(page: &mut Page, shared: &Shared) {
-    let mut results = shared.handles.0[0].tally.tls.by_result();
-    for handle in &shared.handles.0[1..] {
-        for (sum, (_, count)) in results.iter_mut().zip(handle.tally.tls.by_result()) {
-            sum.1 += count;
+    let mut results = [("", 0); 4];
+    for handle in shared.handles.0.iter() {
+        for (sum, (result, count)) in results.iter_mut().zip(handle.tally.tls.by_result()) {
+            *sum = (result, sum.1 + count);
         }
     }
     page.each(
