@@ -6,20 +6,24 @@
 //! - `rate`: sixteen connections send a number of requests per second, paced; how much of a core each takes, how long the
 //!   requests take in each round, and the difference of the medians.
 //!
-//! The server and the proxy are processes of their own, pinned to CPU 0; everything else runs on CPU 1. The upstream answers 1 KiB of
-//! JSON at once. With `--test` each part runs once and briefly, and nothing is measured.
+//! The server and the proxy are processes of their own, pinned to CPU 0. The clients and the upstream are one loop on CPU 1, measured
+//! twice: *awake*, where it polls its sockets, so that every wake-up in the figures is one of what is between; and *sleeping*, where it
+//! waits in the kernel, and what it costs to wake CPU 1 for the request and for the reply is added to what is between too. The
+//! upstream answers 1 KiB of JSON at once. With `--test` each part runs once and briefly, and nothing is measured.
 
 #![allow(clippy::print_stdout, reason = "its results")]
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// What is asked: nothing here serves it from its own store.
@@ -58,22 +62,24 @@ fn main() {
     let (proxy, server) = (Front::bare(&upstream), Front::server(&upstream));
     // After the server, which would inherit it. A machine of one CPU shares that.
     pin_to(1);
-    std::thread::spawn(move || accept(&listener));
+    let mut load = Load::new(listener);
     let ways = [
         Way { name: "the upstream itself", address: &upstream, pid: None },
         Way { name: "through the bare proxy", address: &proxy.address, pid: Some(proxy.child.id()) },
         Way { name: "through the server", address: &server.address, pid: Some(server.child.id()) },
     ];
-    if is_test {
-        println!("Testing forwarding/latency");
-    }
-    latency(&extent, &ways);
-    if is_test {
-        println!("Success\nTesting forwarding/rate");
-    }
-    rates(&extent, &ways);
-    if is_test {
-        println!("Success");
+    for (idle, mode) in [(Idle::Awake, "awake"), (Idle::Sleeping, "sleeping")] {
+        load.idle = idle;
+        for (name, measure) in [("latency", latency as Measure), ("rate", rates)] {
+            let name = format!("{name}/{mode}");
+            if is_test {
+                println!("Testing forwarding/{name}");
+            }
+            print_added(&name, &measure(&extent, &mut load, &ways, &name));
+            if is_test {
+                println!("Success");
+            }
+        }
     }
 }
 
@@ -91,19 +97,23 @@ struct Way<'a> {
     pid: Option<u32>,
 }
 
-fn latency(extent: &Extent, ways: &[Way<'_>; 3]) {
-    let mut peers = ways.each_ref().map(|way| Peer::connect(way.address));
+/// One part of the measurement: what each round took, in the order of the ways.
+type Measure = fn(&Extent, &mut Load, &[Way<'_>; 3], &str) -> Vec<[Duration; 3]>;
+
+fn latency(extent: &Extent, load: &mut Load, ways: &[Way<'_>; 3], name: &str) -> Vec<[Duration; 3]> {
+    let clients = ways.each_ref().map(|way| load.connect(way.address));
     let rounds = (0..extent.rounds).map(|round| {
-        let took = in_turns(round, |at| median(&mut peers[at], extent.requests));
-        println!("latency: {:.1?}, {:.1?}, {:.1?}", took[0], took[1], took[2]);
+        let took = in_turns(round, |at| load.one_after_another(clients[at], extent.requests));
+        println!("{name}: {:.1?}, {:.1?}, {:.1?}", took[0], took[1], took[2]);
         took
     });
-    print_added("latency", &rounds.collect::<Vec<_>>());
+    let rounds = rounds.collect();
+    load.close(&clients);
+    rounds
 }
 
-fn rates(extent: &Extent, ways: &[Way<'_>; 3]) {
-    let rounds = (0..extent.rate_rounds).map(|round| in_turns(round, |at| rate(extent, &ways[at])));
-    print_added("rate", &rounds.collect::<Vec<_>>());
+fn rates(extent: &Extent, load: &mut Load, ways: &[Way<'_>; 3], name: &str) -> Vec<[Duration; 3]> {
+    (0..extent.rate_rounds).map(|round| in_turns(round, |at| rate(extent, load, &ways[at], name))).collect()
 }
 
 /// Measures all three ways. Each round begins with the next: the one that begins has the colder caches.
@@ -129,46 +139,18 @@ fn print_added(name: &str, rounds: &[[Duration; 3]]) {
     }
 }
 
-fn median(peer: &mut Peer, requests: usize) -> Duration {
-    let mut took: Vec<Duration> = (0..requests).map(|_| peer.ask()).collect();
-    took.sort();
-    took[requests / 2]
-}
-
 /// Sends requests at a rate, and prints how long they took from when they were due; returns the median.
-fn rate(extent: &Extent, way: &Way<'_>) -> Duration {
-    let &Way { name, address, pid } = way;
+fn rate(extent: &Extent, load: &mut Load, way: &Way<'_>, name: &str) -> Duration {
+    let &Way { name: between, address, pid } = way;
     let before = pid.map(cpu);
     let began = Instant::now();
-    let each = Duration::from_secs(1) * u32::try_from(CONNECTIONS).expect("few") / extent.rate;
-    let threads: Vec<_> = (0..CONNECTIONS)
-        .map(|number| {
-            let mut peer = Peer::connect(address);
-            let duration = extent.duration;
-            let offset =
-                each * u32::try_from(number).expect("few") / u32::try_from(CONNECTIONS).expect("few");
-            std::thread::spawn(move || {
-                let mut took = Vec::new();
-                let mut due = began + offset;
-                while due < began + duration {
-                    std::thread::sleep(due.saturating_duration_since(Instant::now()));
-                    peer.ask();
-                    took.push(due.elapsed());
-                    due += each;
-                }
-                took
-            })
-        })
-        .collect();
-    let mut took: Vec<Duration> =
-        threads.into_iter().flat_map(|thread| thread.join().expect("its requests are answered")).collect();
+    let took = load.at_a_rate(address, extent.rate, extent.duration);
     let elapsed = began.elapsed().as_secs_f64();
-    took.sort();
     let at = |part: usize| took[took.len() * part / 100];
     let used = pid.zip(before).map(|(pid, before)| (cpu(pid) - before) / elapsed);
     let used = used.map(|used| format!(", {:.0} % of a core", used * 100.0)).unwrap_or_default();
     println!(
-        "rate: {name}: {:.0} requests/s, p50 {:.0?}, p99 {:.0?}{used}",
+        "{name}: {between}: {:.0} requests/s, p50 {:.0?}, p99 {:.0?}{used}",
         took.len() as f64 / elapsed,
         at(50),
         at(99)
@@ -184,65 +166,192 @@ fn cpu(pid: u32) -> f64 {
     (ticks(11) + ticks(12)) / TICKS
 }
 
-/// A connection for one request after another.
-struct Peer {
-    stream: TcpStream,
-    buffer: Vec<u8>,
+/// What the load does while it has nothing to do.
+#[derive(Clone, Copy)]
+enum Idle {
+    /// It polls.
+    Awake,
+    /// It waits in the kernel.
+    Sleeping,
 }
 
-impl Peer {
-    fn connect(address: &str) -> Self {
-        let stream = TcpStream::connect(address).expect("it listens");
-        stream.set_nodelay(true).expect("a socket");
-        Self { stream, buffer: vec![0; 16 << 10] }
+/// The clients, and the upstream that answers every request at once: one loop over all their connections.
+struct Load {
+    idle: Idle,
+    epoll: OwnedFd,
+    listener: TcpListener,
+    /// By the number that the kernel gives back with an event; 0 is the listener's.
+    connections: HashMap<u64, Connection>,
+    next: u64,
+    events: Vec<epoll::Event>,
+    reply: String,
+}
+
+struct Connection {
+    stream: TcpStream,
+    /// Of the upstream: it reads requests, all others read replies.
+    is_upstream: bool,
+    buffer: Vec<u8>,
+    filled: usize,
+}
+
+impl Load {
+    fn new(listener: TcpListener) -> Self {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a descriptor");
+        epoll::add(&epoll, &listener, EventData::new_u64(0), EventFlags::IN).expect("a socket");
+        let reply = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {BODY_BYTES}\r\n\r\n{:BODY_BYTES$}",
+            "{}"
+        );
+        let (connections, events) = (HashMap::new(), Vec::with_capacity(64));
+        Self { idle: Idle::Awake, epoll, listener, connections, next: 1, events, reply }
     }
 
-    /// Sends the request and reads the whole reply.
-    fn ask(&mut self) -> Duration {
-        let began = Instant::now();
-        self.stream.write_all(REQUEST).expect("the peer reads");
-        let mut filled = 0;
-        loop {
-            let read = self.stream.read(&mut self.buffer[filled..]).expect("the peer answers");
-            assert!(read > 0, "the peer closed");
-            filled += read;
-            let head = self.buffer[..filled].windows(4).position(|end| end == b"\r\n\r\n");
-            if head.is_some_and(|head| filled >= head + 4 + BODY_BYTES) {
-                break;
+    /// The number of a new client.
+    fn connect(&mut self, address: &str) -> u64 {
+        self.add(TcpStream::connect(address).expect("it listens"), false)
+    }
+
+    fn add(&mut self, stream: TcpStream, is_upstream: bool) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        stream.set_nodelay(true).expect("a socket");
+        epoll::add(&self.epoll, &stream, EventData::new_u64(number), EventFlags::IN).expect("a socket");
+        let connection = Connection { stream, is_upstream, buffer: vec![0; 16 << 10], filled: 0 };
+        self.connections.insert(number, connection);
+        number
+    }
+
+    fn close(&mut self, clients: &[u64]) {
+        for client in clients {
+            self.connections.remove(client);
+        }
+    }
+
+    fn ask(&mut self, client: u64) {
+        let connection = self.connections.get_mut(&client).expect("it is connected");
+        connection.stream.write_all(REQUEST).expect("the peer reads");
+    }
+
+    /// Answers what the upstream was asked, and tells `answered` the clients whose reply is complete. Waits for that until
+    /// `until` at most, or, awake, not at all.
+    fn turn(&mut self, until: Option<Instant>, mut answered: impl FnMut(u64)) {
+        if let Idle::Sleeping = self.idle {
+            // Not by `epoll::wait`, which knows no parts of a millisecond.
+            let wait = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let wait = wait.map(|wait| Timespec::try_from(wait).expect("a short time"));
+            poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], wait.as_ref()).expect("it waits");
+        }
+        let mut events = std::mem::take(&mut self.events);
+        events.clear();
+        epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&Timespec::default())).expect("it polls");
+        for event in &events {
+            let number = event.data.u64();
+            if number == 0 {
+                let stream = self.listener.accept().expect("a connection").0;
+                self.add(stream, true);
+            } else if let Some(connection) = self.connections.get_mut(&number) {
+                match connection.read(&self.reply) {
+                    Read::Part => {}
+                    Read::Reply => answered(number),
+                    Read::End => drop(self.connections.remove(&number)),
+                }
             }
         }
-        let took = began.elapsed();
-        assert!(
-            self.buffer.starts_with(b"HTTP/1.1 200 "),
-            "{}",
-            String::from_utf8_lossy(&self.buffer[..filled])
-        );
+        self.events = events;
+    }
+
+    /// The median of so many requests, each sent when the one before is answered.
+    fn one_after_another(&mut self, client: u64, requests: usize) -> Duration {
+        let mut took: Vec<Duration> = (0..requests)
+            .map(|_| {
+                let began = Instant::now();
+                self.ask(client);
+                let mut is_answered = false;
+                while !is_answered {
+                    self.turn(None, |number| is_answered |= number == client);
+                }
+                began.elapsed()
+            })
+            .collect();
+        took.sort();
+        took[requests / 2]
+    }
+
+    /// How long each request took from when it was due, in order of length. A client asks once its last request is answered.
+    fn at_a_rate(&mut self, address: &str, rate: u32, duration: Duration) -> Vec<Duration> {
+        let clients: Vec<u64> = (0..CONNECTIONS).map(|_| self.connect(address)).collect();
+        let every = Duration::from_secs(1) / rate;
+        let began = Instant::now();
+        let requests = rate * u32::try_from(duration.as_millis()).expect("short") / 1_000;
+        let mut is_asked = vec![false; CONNECTIONS];
+        let mut took = Vec::new();
+        // Request N is sent by client N modulo their number; of each, how many were sent.
+        let mut sent = vec![0; CONNECTIONS];
+        let due = |at: usize, sent: u32| {
+            let number = sent * u32::try_from(CONNECTIONS).expect("few") + u32::try_from(at).expect("few");
+            (number < requests).then(|| began + every * number)
+        };
+        loop {
+            let now = Instant::now();
+            for at in 0..CONNECTIONS {
+                if !is_asked[at] && due(at, sent[at]).is_some_and(|due| due <= now) {
+                    self.ask(clients[at]);
+                    is_asked[at] = true;
+                }
+            }
+            let next = (0..CONNECTIONS).filter(|&at| !is_asked[at]).filter_map(|at| due(at, sent[at])).min();
+            if next.is_none() && !is_asked.contains(&true) {
+                break;
+            }
+            self.turn(next, |number| {
+                if let Some(at) = clients.iter().position(|&client| client == number) {
+                    took.push(due(at, sent[at]).expect("it was sent").elapsed());
+                    is_asked[at] = false;
+                    sent[at] += 1;
+                }
+            });
+        }
+        self.close(&clients);
+        took.sort();
         took
     }
 }
 
-/// A server that answers every request at once.
-fn accept(listener: &TcpListener) {
-    for stream in listener.incoming().map_while(Result::ok) {
-        std::thread::spawn(move || answer(stream));
-    }
+/// What a connection was found to hold.
+enum Read {
+    /// Less than a message, or a request, which is answered.
+    Part,
+    Reply,
+    End,
 }
 
-fn answer(mut stream: TcpStream) {
-    let reply = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {BODY_BYTES}\r\n\r\n{:BODY_BYTES$}",
-        "{}"
-    );
-    let _ = stream.set_nodelay(true);
-    let (mut buffer, mut filled) = (vec![0; 16 << 10], 0);
-    while let Ok(read @ 1..) = stream.read(&mut buffer[filled..]) {
-        filled += read;
-        if buffer[..filled].ends_with(b"\r\n\r\n") {
-            filled = 0;
-            if stream.write_all(reply.as_bytes()).is_err() {
-                return;
-            }
+impl Connection {
+    /// Reads once, which does not wait after an event; the upstream answers a whole request.
+    fn read(&mut self, reply: &str) -> Read {
+        let read = self.stream.read(&mut self.buffer[self.filled..]).unwrap_or(0);
+        assert!(read > 0 || self.is_upstream, "the peer closed");
+        if read == 0 {
+            return Read::End;
         }
+        self.filled += read;
+        let message = &self.buffer[..self.filled];
+        if self.is_upstream {
+            if message.ends_with(b"\r\n\r\n") {
+                self.filled = 0;
+                if self.stream.write_all(reply.as_bytes()).is_err() {
+                    return Read::End;
+                }
+            }
+            return Read::Part;
+        }
+        let head = message.windows(4).position(|end| end == b"\r\n\r\n");
+        if head.is_none_or(|head| message.len() < head + 4 + BODY_BYTES) {
+            return Read::Part;
+        }
+        assert!(message.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(message));
+        self.filled = 0;
+        Read::Reply
     }
 }
 
