@@ -181,7 +181,7 @@ impl Local {
         self.scheduling.turned(idle);
         self.handshakes.open(idle, now);
         for gate in [&self.requests, &self.accepts] {
-            gate.open(idle, now.since(began), now);
+            gate.open(now.since(began), now);
         }
         self.requests.is_waiting() || self.accepts.is_waiting()
     }

@@ -15,13 +15,12 @@ use revcast_engine::tick::Tick;
 use crate::runtime::sys::notify::{Notify, Oneshot};
 
 /// How long requests may begin without a turn between them, at least.
-const SLICE: Duration = Duration::from_millis(1);
-/// While the watches have work, requests get this part of the time of a turn.
+const SLICE: Duration = Duration::from_millis(2);
+/// After a longer turn requests get this part of its time.
 const PART: u32 = 2;
-/// The same while the watches have nothing to do.
-const SLICE_IDLE: Duration = Duration::from_millis(2);
 /// A slice that began so long ago was not used up: requests came one by one.
-const STALE: Duration = Duration::from_millis(2);
+const STALE: Duration = Duration::from_millis(4);
+const _: () = assert!(STALE.as_millis() > SLICE.as_millis(), "or no slice ever ends");
 /// What a request is taken to cost before one was measured.
 const COST: Duration = Duration::from_micros(50);
 /// A measured cost is limited to this range: a single request may read much, or nothing.
@@ -81,12 +80,12 @@ impl RequestGate {
     }
 
     /// The shard has made a turn, which took so long: more requests begin.
-    pub(in crate::runtime) fn open(&self, idle: bool, turn: Duration, now: Tick) {
+    pub(in crate::runtime) fn open(&self, turn: Duration, now: Tick) {
         let mut waiting = self.waiting.borrow_mut();
         if waiting.is_empty() {
             return;
         }
-        let slice = if idle { SLICE_IDLE } else { SLICE.max(turn / PART) };
+        let slice = SLICE.max(turn / PART);
         let fitting = slice.as_nanos() / self.cost.get().as_nanos();
         let most = u32::try_from(fitting).unwrap_or(u32::MAX).max(1);
         let mut released = 0;
@@ -129,12 +128,12 @@ mod tests {
     fn requests_begin_at_once_until_others_have_run_for_long() {
         let gate = gate();
         assert!(gate.is_open(at(1_000)));
-        assert!(gate.is_open(at(1_999)));
-        assert!(!gate.is_open(at(2_000)), "the watches take their turn first");
-        gate.have_run(at(2_300));
-        assert!(gate.is_open(at(2_400)));
+        assert!(gate.is_open(at(2_999)));
+        assert!(!gate.is_open(at(3_000)), "the watches take their turn first");
+        gate.have_run(at(3_300));
+        assert!(gate.is_open(at(3_400)));
         // One by one, however little happens between them.
-        assert!((1..100).all(|number| gate.is_open(at(2_400 + number * 2_000))));
+        assert!((1..100).all(|number| gate.is_open(at(3_400 + number * 4_000))));
     }
 
     #[test]
@@ -150,19 +149,16 @@ mod tests {
         };
         assert_eq!(ready(), 0);
         assert!(gate.is_waiting());
-        gate.open(false, Duration::ZERO, began);
-        assert_eq!(ready(), 20, "1 ms of 50 us each");
+        gate.open(Duration::ZERO, began);
+        assert_eq!(ready(), 40, "2 ms of 50 us each");
         // They took 250 us each: the mean is 100.
-        gate.have_run(began.plus(Duration::from_millis(5)));
-        gate.open(false, Duration::from_micros(3200), began);
-        assert_eq!(ready(), 16, "half of the turn");
-        gate.have_run(began.plus(Duration::from_micros(1600)));
-        gate.open(true, Duration::ZERO, began);
-        assert_eq!(ready(), 20, "more in an idle shard");
+        gate.have_run(began.plus(Duration::from_millis(10)));
+        gate.open(Duration::from_micros(6_400), began);
+        assert_eq!(ready(), 32, "half of the turn");
         // Nothing that waits is forgotten, however long each takes.
         for _ in 0..80 {
             gate.have_run(began.plus(Duration::from_secs(1)));
-            gate.open(false, Duration::ZERO, began);
+            gate.open(Duration::ZERO, began);
             assert!(ready() > 0 || !gate.is_waiting());
         }
         assert!(!gate.is_waiting());
@@ -172,16 +168,16 @@ mod tests {
     fn one_that_ended_gives_its_place_to_the_next() {
         let gate = gate();
         let began = at(1_000);
-        let mut waiting: Vec<_> = (0..30).map(|_| Box::pin(gate.wait())).collect();
+        let mut waiting: Vec<_> = (0..50).map(|_| Box::pin(gate.wait())).collect();
         assert!(!waiting.iter_mut().any(|waits| is_ready(waits.as_mut())));
-        // 21 are left, and 20 begin.
+        // 41 are left, and 40 begin.
         waiting.drain(10..15);
         waiting.drain(..4);
-        gate.open(false, Duration::ZERO, began);
+        gate.open(Duration::ZERO, began);
         let began_now: Vec<bool> = waiting.iter_mut().map(|waits| is_ready(waits.as_mut())).collect();
-        assert_eq!(began_now.iter().position(|began| !began), Some(20), "the last one waits");
+        assert_eq!(began_now.iter().position(|began| !began), Some(40), "the last one waits");
         waiting.clear();
-        gate.open(false, Duration::ZERO, began);
+        gate.open(Duration::ZERO, began);
         assert!(!gate.is_waiting());
         gate.have_run(began);
         assert!(gate.is_open(began), "nobody waits");
@@ -196,7 +192,7 @@ mod tests {
         assert!(!is_ready(waits.as_mut()));
         gate.have_run(began);
         assert!(!gate.is_open(began), "a slice begins, and one waits");
-        gate.open(true, Duration::ZERO, began);
+        gate.open(Duration::ZERO, began);
         assert!(is_ready(waits.as_mut()));
     }
 }
