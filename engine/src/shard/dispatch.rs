@@ -12,7 +12,8 @@ use crate::tick::Tick;
 use crate::watcher::{End, Phase, WatcherId};
 
 impl Shard {
-    /// Serves members of the round under way, at most as many as the outlet serves in a turn, and fewer of long runs.
+    /// Serves members of the round under way, as many as the outlet serves in a turn, and fewer of long runs. The last group of a
+    /// turn is served whole, unless it is larger than that.
     pub(super) fn deliver(&mut self, outlet: &mut impl Outlet, now: Tick) {
         let mut sends = 0;
         let most = outlet.deliveries_per_turn();
@@ -25,7 +26,7 @@ impl Shard {
                 self.round.at += 1;
                 continue;
             }
-            sends += self.serve_class(number, most - sends, outlet, now);
+            sends += self.serve_class(number, most - sends, most, outlet, now);
         }
     }
 
@@ -51,7 +52,7 @@ impl Shard {
             class.members = members;
         }
         let Some(class) = &mut self.table.classes[number as usize] else { return false };
-        class.members.begin();
+        class.members.begin(|one, other| outlet.are_together(one, other));
         class.served = Some(now);
         let (run, framing) = (&mut self.round.run, class.key.framing);
         let as_made = framing == self.feed.framing(class.key.encoding);
@@ -68,8 +69,16 @@ impl Shard {
         true
     }
 
-    /// Serves members for up to `max` sends, at least one. Returns how many sends they count as.
-    fn serve_class(&mut self, number: u32, max: usize, outlet: &mut impl Outlet, now: Tick) -> usize {
+    /// Serves members for up to `max` sends, at least one, and for up to `more` rather than to cut a group. Returns how many sends
+    /// they count as.
+    fn serve_class(
+        &mut self,
+        number: u32,
+        max: usize,
+        more: usize,
+        outlet: &mut impl Outlet,
+        now: Tick,
+    ) -> usize {
         let Some(class) = &mut self.table.classes[number as usize] else {
             self.next_class();
             return 0;
@@ -92,7 +101,9 @@ impl Shard {
         };
         let total = run.bytes().len();
         let each = 1 + total / SEND_BYTES;
-        class.members.serve((max / each).max(1), &mut ids);
+        class
+            .members
+            .serve((max / each).max(1), more / each, &mut ids, |one, other| outlet.are_together(one, other));
         outlet.send_each(&ids, run, &mut sent);
         debug_assert_eq!(ids.len(), sent.len(), "the outlet answers for every member");
         // From the last to the first: a member that leaves is replaced by a later one.
@@ -130,7 +141,7 @@ impl Shard {
     fn leave_to_ring(&mut self, number: u32, first: Position, max: usize) -> usize {
         let Some(class) = &mut self.table.classes[number as usize] else { return 0 };
         let mut ids = std::mem::take(&mut self.round.ids);
-        class.members.serve(max, &mut ids);
+        class.members.serve(max, 0, &mut ids, |_, _| false);
         for &id in ids.iter().rev() {
             self.fall_behind(id, Phase::CatchingUp { cursor: first, offset: 0 });
             self.queue(id);

@@ -2,8 +2,8 @@
 //!
 //! A shard is a plain value. Its driver calls [`Shard::turn`] while it returns [`Turn::Again`], reports what happened
 //! ([`Shard::subscribe`], [`Shard::writable`], [`Shard::forget`], [`Shard::drain`]) and asks which watches ended
-//! ([`Shard::poll_ended`]). A turn is short: at most [`Outlet::deliveries_per_turn`], one page or
-//! [`crate::limits::LOOKS_PER_TURN`] looks at classes, so that the driver can check its sockets and the clock between
+//! ([`Shard::poll_ended`]). A turn is short: at most [`Outlet::deliveries_per_turn`] (up to twice as many
+//! where a group would be cut), one page or [`crate::limits::LOOKS_PER_TURN`] looks at classes, so that the driver can check its sockets and the clock between
 //! two turns. It never waits, and knows no socket: bytes go to an [`Outlet`].
 //!
 //! One file per concern: `table` holds the watchers, `interest` finds classes, `start` begins watches, `forming` sorts
@@ -97,6 +97,11 @@ pub trait Outlet {
     /// another.
     fn order_of(&self, _: WatcherId) -> u64 {
         0
+    }
+
+    /// Whether two watchers that follow one another in that order are of one group.
+    fn are_together(&self, _: WatcherId, _: WatcherId) -> bool {
+        false
     }
 
     /// How many deliveries the outlet makes in the time of [`SENDS_PER_TURN`] sends: more where several go out in one.

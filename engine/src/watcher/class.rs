@@ -136,6 +136,8 @@ pub(crate) struct Members {
     joined: usize,
     /// Where the range to be served ends, begins again and ends again: three edges in order.
     edges: [usize; 3],
+    /// Where the round would have begun if there were no groups: the next one is a stride from there.
+    turn: usize,
 }
 
 /// New places of members after one left; at most one member per part moved.
@@ -198,25 +200,51 @@ impl Members {
         moved
     }
 
-    /// A round begins: no member was served yet.
-    pub(crate) fn begin(&mut self) {
+    /// A round begins: no member was served yet. It begins where no group is cut.
+    pub(crate) fn begin(&mut self, are_together: impl Fn(WatcherId, WatcherId) -> bool) {
         let len = self.ids.len();
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length")]
         let stride = (len as f64 * STRIDE) as usize;
-        let start = (self.edges[1] + stride).checked_rem(len).unwrap_or(0);
+        self.turn = (self.turn + stride).checked_rem(len).unwrap_or(0);
+        let before = self.whole(self.turn, 0, &are_together);
+        let after = (self.turn..len).find(|at| !self.is_cut(*at, &are_together)).unwrap_or(len);
+        // The nearer end of the group: otherwise a large one would be served last in most rounds.
+        let start = if self.turn - before <= after - self.turn { before } else { after };
         self.edges = [start, start, len];
     }
 
-    /// The next `max` members to serve; they count as served from now on.
-    pub(crate) fn serve(&mut self, max: usize, out: &mut Vec<WatcherId>) {
+    /// The next `max` members to serve, and up to `more` rather than to cut a group; they count as served from now on.
+    pub(crate) fn serve(
+        &mut self,
+        max: usize,
+        more: usize,
+        out: &mut Vec<WatcherId>,
+        are_together: impl Fn(WatcherId, WatcherId) -> bool,
+    ) {
         out.clear();
-        let [low, start, high] = &mut self.edges;
-        let from = low.saturating_sub(max);
-        out.extend_from_slice(&self.ids[from..*low]);
-        *low = from;
-        let from = high.saturating_sub(max - out.len()).max(*start);
-        out.extend_from_slice(&self.ids[from..*high]);
-        *high = from;
+        let [low, start, high] = self.edges;
+        let mut take = |least: usize, end: usize, max: usize| {
+            let from = end.saturating_sub(max).max(least);
+            let from = self.whole(from, from.saturating_sub(more).max(least), &are_together);
+            out.extend_from_slice(&self.ids[from..end]);
+            from
+        };
+        let low_now = take(0, low, max);
+        let rest = max.saturating_sub(low - low_now);
+        self.edges = [low_now, start, if rest > 0 { take(start, high, rest) } else { high }];
+    }
+
+    /// Where the group begins that a cut at `at` would divide; not before `least`.
+    fn whole(&self, at: usize, least: usize, are_together: impl Fn(WatcherId, WatcherId) -> bool) -> usize {
+        (least + 1..=at).rev().find(|at| !self.is_cut(*at, &are_together)).unwrap_or(least)
+    }
+
+    /// Whether a cut there divides a group.
+    fn is_cut(&self, at: usize, are_together: impl Fn(WatcherId, WatcherId) -> bool) -> bool {
+        match self.ids.get(..=at) {
+            Some([.., before, after]) => are_together(*before, *after),
+            Some(_) | None => false,
+        }
     }
 
     pub(crate) const fn served(&self) -> bool {
@@ -260,6 +288,10 @@ mod tests {
         WatcherId::new(slot, 0)
     }
 
+    fn alone(_: WatcherId, _: WatcherId) -> bool {
+        false
+    }
+
     /// Serves a round in chunks of two; after some chunks one member leaves and another joins. Returns the served
     /// members in order.
     fn round(
@@ -267,7 +299,7 @@ mod tests {
         at: &mut std::collections::HashMap<WatcherId, u32>,
         change: Option<(usize, WatcherId, WatcherId)>,
     ) -> Vec<WatcherId> {
-        members.begin();
+        members.begin(alone);
         let (mut served, mut chunk) = (Vec::new(), Vec::new());
         for step in 0.. {
             if let Some((when, leaver, joiner)) = change
@@ -282,7 +314,7 @@ mod tests {
             if members.served() {
                 break;
             }
-            members.serve(2, &mut chunk);
+            members.serve(2, 2, &mut chunk, alone);
             served.append(&mut chunk);
         }
         assert_eq!(at.len(), members.ids.len());
@@ -315,6 +347,54 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn groups_are_served_whole_unless_they_are_large() {
+        // Of ten each; that of 90 to 134 has 45.
+        let group = |id: WatcherId| if id.slot() < 135 { (id.slot() / 10).min(9) } else { id.slot() / 10 };
+        let are_together = |one, other| group(one) == group(other);
+        let mut members = Members::default();
+        for i in 0..200 {
+            members.join(id(i));
+        }
+        let mut chunk = Vec::new();
+        for _ in 0..50 {
+            members.begin(are_together);
+            let (mut served, mut chunks) = (Vec::new(), std::collections::HashMap::new());
+            while !members.served() {
+                members.serve(16, 16, &mut chunk, are_together);
+                assert!(chunk.len() <= 32);
+                served.extend_from_slice(&chunk);
+                let mut groups: Vec<_> = chunk.iter().map(|id| group(*id)).collect();
+                groups.sort_unstable();
+                groups.dedup();
+                groups.into_iter().for_each(|group| *chunks.entry(group).or_insert(0) += 1);
+            }
+            served.sort_unstable();
+            assert!(served.iter().map(|id| id.slot()).eq(0..200), "each once");
+            let large = chunks.remove(&9);
+            assert!(large.is_some_and(|chunks| (2..=4).contains(&chunks)), "{large:?}");
+            assert!(chunks.into_values().all(|chunks| chunks == 1), "none is cut");
+        }
+    }
+
+    #[test]
+    fn no_group_is_always_last() {
+        // 30 that are alone, and 100 on one connection.
+        let are_together = |one: WatcherId, other: WatcherId| one.slot() >= 30 && other.slot() >= 30;
+        let mut members = Members::default();
+        for i in 0..130 {
+            members.join(id(i));
+        }
+        let (mut chunk, mut firsts) = (Vec::new(), 0);
+        for _ in 0..100 {
+            members.begin(are_together);
+            members.serve(1, 130, &mut chunk, are_together);
+            firsts += usize::from(chunk.len() == 100);
+            assert!(chunk.len() == 1 || chunk.len() == 100);
+        }
+        assert!((25..=55).contains(&firsts), "{firsts} of 100");
     }
 
     #[test]

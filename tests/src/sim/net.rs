@@ -228,6 +228,10 @@ impl Outlet for Port<'_> {
         [2, 0, 1][id.slot() % 3]
     }
 
+    fn are_together(&self, one: WatcherId, other: WatcherId) -> bool {
+        self.order_of(one) == self.order_of(other)
+    }
+
     fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
         self.offer(|net, shard| net.send(shard, to, run))
     }

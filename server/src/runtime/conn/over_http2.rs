@@ -201,6 +201,32 @@ fn one_message_for_many_streams_is_one_send() {
     assert!(!room[..read].contains(&b'd'), "{:?}", &room[..read]);
 }
 
+/// Streams that follow one another take their room together, or, if one has too little, each for itself.
+#[test]
+fn streams_in_a_row_take_a_message_together() {
+    let (mut case, watches) = Case::open(10, (0..7).map(|_| WireStream::Bare).collect());
+    case.client.set_nonblocking(true).expect("a socket");
+    let ids: Vec<WatcherId> = watches.iter().map(|(_, id)| *id).collect();
+    let place_of = |id| watches.iter().find(|(_, other)| *other == id).map(|(place, _)| *place);
+    let offer = |case: &mut Case, took: [usize; 7], sent: &[u32]| {
+        let (mut answers, mut room) = (Vec::new(), [0; 200]);
+        let run = Run::new(b"abcd", &[4], 0);
+        case.stand.conns.offer_each(&ids, Offer::Messages(run), place_of, &mut answers);
+        assert_eq!(answers, took.map(Sent::Took));
+        let frames: Vec<u8> = sent.iter().flat_map(|stream| frame(DATA, 0, *stream, b"abcd")).collect();
+        let read = case.client.read(&mut room).expect("one send");
+        assert_eq!(room[..read], frames);
+    };
+    offer(&mut case, [4; 7], &[1, 3, 5, 7, 9, 11, 13]);
+    assert_eq!(case.offer(watches[5], b"123"), Sent::Took(3));
+    case.stand.conns.flush();
+    assert_eq!(case.next(), (DATA, 0, 11, b"123".to_vec()));
+    // The sixth has room for 3 bytes more, all others for 6.
+    offer(&mut case, [4, 4, 4, 4, 4, 3, 4], &[1, 3, 5, 7, 9, 13]);
+    case.stand.conns.flush();
+    assert_eq!(case.next(), (DATA, 0, 11, b"abc".to_vec()));
+}
+
 /// A stream without a window costs the others nothing, and is told of when it has one.
 #[test]
 fn a_stream_without_a_window_holds_up_no_other() {

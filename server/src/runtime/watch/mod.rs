@@ -276,6 +276,11 @@ impl Outlet for Watches {
         Self::place_of(&self.entries, id).map_or(0, Place::order)
     }
 
+    fn are_together(&self, one: WatcherId, other: WatcherId) -> bool {
+        let connection = |id| Self::place_of(&self.entries, id).map(Place::conn);
+        connection(one).is_some_and(|it| connection(other) == Some(it))
+    }
+
     fn deliveries_per_turn(&self) -> usize {
         // A delivery on a stream of many takes a tenth of the time of a send.
         let most_are_streams = 2 * self.conns.watches_on_streams() > self.entries.len();

@@ -118,8 +118,7 @@ impl<S> Connection<S> {
         streams: impl Iterator<Item = (StreamKey, u64)>,
         mut began: impl FnMut(Option<u32>),
     ) {
-        let fits = len <= self.peer.payload_bytes_max as usize && !self.has_control();
-        let size = i32::try_from(len).ok().filter(|_| fits);
+        let size = self.frame_of(len);
         let mut frames = 0;
         for (key, sender) in streams {
             let has_room = |len: &i32| i64::from(*len) <= self.window;
@@ -131,6 +130,29 @@ impl<S> Connection<S> {
             began(id);
         }
         self.bounds.sent_data(frames);
+    }
+
+    /// How many streams from `first` on, by their keys, these senders may begin frames on, one each.
+    #[must_use]
+    pub fn senders_in_row(&self, first: StreamKey, senders: impl Iterator<Item = u64>) -> usize {
+        self.streams.senders_in_row(first, senders)
+    }
+
+    /// As [`Self::begin_frames`], on so many streams from `first` on, which are their [senders'](Self::senders_in_row): on all, whose
+    /// numbers are appended, or on none.
+    pub fn begin_row(&mut self, len: usize, first: StreamKey, count: usize, numbers: &mut Vec<u32>) {
+        let Some(size) = self.frame_of(len) else { return };
+        let (frames, total) = (u32::try_from(count).unwrap_or(u32::MAX), i64::from(size) * count as i64);
+        if total <= self.window && self.streams.take_row(first, count, size, numbers) {
+            self.window -= total;
+            self.bounds.sent_data(frames);
+        }
+    }
+
+    /// The size of a frame with so many bytes, if there may be one now.
+    fn frame_of(&self, len: usize) -> Option<i32> {
+        let fits = len <= self.peer.payload_bytes_max as usize && !self.has_control();
+        i32::try_from(len).ok().filter(|_| fits)
     }
 
     /// The user has something to send on a stream: it is told when there is room. Returns whether there is.

@@ -486,7 +486,26 @@ fn serve_together(connection: &mut Connection<Serving>, server: &Server, rng: &m
     }
     let has_control = connection.has_control();
     let mut began = Vec::new();
-    connection.begin_frames(len, all.iter().map(|(key, sender, ..)| (*key, *sender)), |id| began.push(id));
+    let senders = all.iter().map(|(_, sender, ..)| *sender);
+    let row = all.first().map_or(0, |(key, ..)| connection.senders_in_row(*key, senders));
+    let is_row = all.iter().zip(all.iter().skip(1)).all(|((key, ..), (next, ..))| key.next() == *next);
+    if is_row && row > 0 && row == all.len() && rng.bool() {
+        assert!(all.iter().all(|(_, _, may, _)| *may));
+        let fits = !has_control
+            && len <= connection.peer.payload_bytes_max as usize
+            && all.iter().all(|(key, ..)| len as i64 <= connection.streams.window(*key))
+            && (len * row) as i64 <= connection.window;
+        let mut numbers = Vec::new();
+        connection.begin_row(len, all[0].0, row, &mut numbers);
+        assert_eq!(numbers.len(), if fits { row } else { 0 }, "all or none");
+        if !fits {
+            return;
+        }
+        began.extend(numbers.into_iter().map(Some));
+    } else {
+        connection
+            .begin_frames(len, all.iter().map(|(key, sender, ..)| (*key, *sender)), |id| began.push(id));
+    }
     assert_eq!(began.len(), all.len());
     let mut taken = 0;
     for ((key, _, may, room), began) in all.into_iter().zip(began) {

@@ -193,6 +193,33 @@ impl<S> Streams<S> {
         Some(outgoing.id)
     }
 
+    /// How many streams from `first` on, by their keys, these senders may send whole frames on, one each.
+    #[inline]
+    pub(super) fn senders_in_row(&self, first: StreamKey, senders: impl Iterator<Item = u64>) -> usize {
+        let row = self.outgoing.get(first.0 as usize..).unwrap_or_default();
+        row.iter().zip(senders).take_while(|(outgoing, sender)| outgoing.sender == *sender).count()
+    }
+
+    /// Takes room for `len` bytes on each of so many streams from `first` on, if all have as much, and appends their numbers.
+    #[inline]
+    pub(super) fn take_row(
+        &mut self,
+        first: StreamKey,
+        count: usize,
+        len: i32,
+        numbers: &mut Vec<u32>,
+    ) -> bool {
+        let row = self.outgoing.get_mut(first.0 as usize..).and_then(|rest| rest.get_mut(..count));
+        let Some(row) = row.filter(|row| row.iter().all(|outgoing| outgoing.window >= len)) else {
+            return false;
+        };
+        numbers.extend(row.iter_mut().map(|outgoing| {
+            outgoing.window -= len;
+            outgoing.id
+        }));
+        true
+    }
+
     /// Everything was sent on a stream.
     pub(super) fn finish(&mut self, key: StreamKey) {
         self.set_sender(key, None);

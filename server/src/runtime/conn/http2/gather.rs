@@ -2,32 +2,38 @@
 
 use revcast_engine::{Sent, WatcherId};
 
-use super::Http2;
+use super::{Carried, Http2};
 use crate::runtime::conn::offer::Offer;
 use crate::runtime::conn::unsent::send_now;
 use crate::runtime::conn::{Conns, Place, Streams};
-use crate::wire::http2::{FRAME_HEAD_BYTES, StreamKey, push_data_head, set_stream};
+use crate::wire::http2::{Connection, FRAME_HEAD_BYTES, StreamKey, push_data_head, set_stream};
 
 /// From so many streams on a system call of their own is worth it.
 const STREAMS_MIN: usize = 4;
 /// Bytes of one system call: they stay in the CPU's caches while one connection after another is sent them.
 const GATHERED_BYTES_MAX: usize = 128 << 10;
 
-/// Frames with the same message, which differ in their streams.
+/// What is offered to several streams of a connection.
 #[derive(Debug, Default)]
 pub(in crate::runtime::conn) struct Gathered {
+    frames: Frames,
+    /// The streams to which an offer is made.
+    keys: Vec<StreamKey>,
+}
+
+/// Frames with the same message, which differ in their streams.
+#[derive(Debug, Default)]
+struct Frames {
     bytes: Vec<u8>,
     /// Of one frame.
     size: usize,
-    /// The streams to which an offer is made.
-    keys: Vec<StreamKey>,
-    /// Those that take it.
+    /// The streams that take it.
     streams: Vec<u32>,
 }
 
-impl Gathered {
+impl Frames {
     /// Frames with `message`, one for each of the streams.
-    fn frames(&mut self, message: &[u8]) -> &[u8] {
+    fn of(&mut self, message: &[u8]) -> &[u8] {
         let size = FRAME_HEAD_BYTES + message.len();
         let len = size * self.streams.len();
         // A turn after another offers the same.
@@ -59,6 +65,19 @@ impl Conns {
     ) -> usize {
         let slot = place.conn();
         let mut gathered = std::mem::take(&mut self.gathered);
+        if let Offer::Messages(run) = what {
+            let most = (GATHERED_BYTES_MAX / (FRAME_HEAD_BYTES + run.bytes().len())).max(1);
+            let row = self.row(slot, first_key, to, &place_of).min(most);
+            if row >= STREAMS_MIN
+                && self.gather(slot, run.bytes(), &mut gathered.frames, |wire, len, streams| {
+                    wire.begin_row(len, first_key, row, streams);
+                })
+            {
+                answers.resize(answers.len() + row, Sent::Took(run.bytes().len()));
+                self.gathered = gathered;
+                return row;
+            }
+        }
         gathered.keys.clear();
         let wire = self.http2_at(slot).map(|http2| &http2.wire);
         // Watches of a connection come mostly in the order of their streams.
@@ -76,9 +95,16 @@ impl Conns {
         let first = answers.len();
         if let (Offer::Messages(run), STREAMS_MIN..) = (what, to.len()) {
             let most = (GATHERED_BYTES_MAX / (FRAME_HEAD_BYTES + run.bytes().len())).max(1);
-            for from in (0..to.len()).step_by(most) {
-                let range = from..(from + most).min(to.len());
-                self.gather(slot, to, range, run.bytes(), &mut gathered, answers);
+            for (to, keys) in to.chunks(most).zip(gathered.keys.chunks(most)) {
+                let senders = to.iter().map(|id| id.bits());
+                let end = answers.len() + to.len();
+                self.gather(slot, run.bytes(), &mut gathered.frames, |wire, len, streams| {
+                    wire.begin_frames(len, keys.iter().copied().zip(senders), |stream| {
+                        answers.push(Sent::Took(stream.map_or(0, |_| len)));
+                        streams.extend(stream);
+                    });
+                });
+                answers.resize(end, Sent::Took(0));
             }
         }
         answers.resize(first + to.len(), Sent::Took(0));
@@ -92,39 +118,48 @@ impl Conns {
         to.len()
     }
 
-    /// Sends a message on the streams that take all of it in one frame; the answer of the others is that they took nothing.
+    /// How many of the first watches of `to` have streams whose keys follow one another: all those of the connection, or none.
+    fn row(
+        &self,
+        slot: u32,
+        first: StreamKey,
+        to: &[WatcherId],
+        place_of: impl Fn(WatcherId) -> Option<Place>,
+    ) -> usize {
+        let senders = to.iter().map(|id| id.bits());
+        let row = self.http2_at(slot).map_or(0, |http2| http2.wire.senders_in_row(first, senders));
+        let next = to.get(row).and_then(|&id| place_of(id));
+        if next.is_some_and(|next| next.conn() == slot) { 0 } else { row }
+    }
+
+    /// Sends a message in one frame on each of the streams for which `begin` takes room, and appends the number. Returns whether it
+    /// is sent on any.
     fn gather(
         &mut self,
         slot: u32,
-        to: &[WatcherId],
-        range: std::ops::Range<usize>,
         message: &[u8],
-        gathered: &mut Gathered,
-        answers: &mut Vec<Sent>,
-    ) {
-        let nothing = |answers: &mut Vec<Sent>| answers.resize(answers.len() + range.len(), Sent::Took(0));
+        frames: &mut Frames,
+        begin: impl FnOnce(&mut Connection<Carried>, usize, &mut Vec<u32>),
+    ) -> bool {
         let Some(conn) = self.slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut()) else {
-            return nothing(answers);
+            return false;
         };
         // Bytes that wait go first, and records are made of what a whole turn sends.
         let is_plain = conn.rare.as_ref().is_none_or(|rare| rare.tls.is_none());
         let is_direct = is_plain && !conn.is_queued && !conn.is_broken && !conn.is_full();
-        let Streams::Http2(http2) = &mut conn.streams else { return nothing(answers) };
+        let Streams::Http2(http2) = &mut conn.streams else { return false };
         let Http2 { wire, .. } = &mut **http2;
         if !is_direct || wire.has_control() {
-            return nothing(answers);
+            return false;
         }
-        gathered.streams.clear();
-        let senders = to[range.clone()].iter().map(|id| id.bits());
-        wire.begin_frames(message.len(), gathered.keys[range].iter().copied().zip(senders), |stream| {
-            answers.push(Sent::Took(stream.map_or(0, |_| message.len())));
-            gathered.streams.extend(stream);
-        });
-        if gathered.streams.is_empty() {
-            return;
+        frames.streams.clear();
+        begin(wire, message.len(), &mut frames.streams);
+        if frames.streams.is_empty() {
+            return false;
         }
-        let bytes = gathered.frames(message);
+        let bytes = frames.of(message);
         let taken = send_now(&conn.fd, bytes);
         self.was_sent(slot, bytes, taken);
+        true
     }
 }
