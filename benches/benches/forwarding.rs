@@ -284,10 +284,10 @@ impl Load {
         let every = Duration::from_secs(1) / rate;
         let began = Instant::now();
         let requests = rate * u32::try_from(duration.as_millis()).expect("short") / 1_000;
-        let mut is_asked = vec![false; CONNECTIONS];
+        let mut is_asked = [false; CONNECTIONS];
         let mut took = Vec::new();
         // Request N is sent by client N modulo their number; of each, how many were sent.
-        let mut sent = vec![0; CONNECTIONS];
+        let mut sent = [0; CONNECTIONS];
         let due = |at: usize, sent: u32| {
             let number = sent * u32::try_from(CONNECTIONS).expect("few") + u32::try_from(at).expect("few");
             (number < requests).then(|| began + every * number)
