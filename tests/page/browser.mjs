@@ -53,7 +53,15 @@ export class Browser {
     const ended = new Promise((resolve) => this.child.on("exit", resolve));
     this.child.kill();
     await ended;
-    rmSync(this.home, { recursive: true, force: true, maxRetries: 5 });
+    // Its other processes may write for a moment longer, and `maxRetries` is not for what they add.
+    for (let left = 50; ; left -= 1) {
+      try {
+        return rmSync(this.home, { recursive: true, force: true });
+      } catch (error) {
+        if (error.code !== "ENOTEMPTY" || left === 0) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+    }
   }
 }
 

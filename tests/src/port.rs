@@ -5,7 +5,7 @@
 //! claimed, by an abstract socket's name, as long as its [`Port`] lives: the system releases it however the process
 //! ends.
 
-use std::net::TcpListener;
+use std::net::TcpStream;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::sync::LazyLock;
@@ -45,8 +45,8 @@ impl Port {
     pub fn claim(number: u16) -> Option<Self> {
         let name = SocketAddr::from_abstract_name(format!("revcast-test-port-{number}")).ok()?;
         let claim = UnixListener::bind_addr(&name).ok()?;
-        TcpListener::bind(("127.0.0.1", number)).ok()?;
-        Some(Self { number, _claim: claim })
+        // Not by listening: a process that another thread starts meanwhile would hold the listener until it is executed.
+        TcpStream::connect(("127.0.0.1", number)).is_err().then_some(Self { number, _claim: claim })
     }
 
     /// Its number.
