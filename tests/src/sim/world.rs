@@ -36,6 +36,8 @@ use super::wish::Wish;
 /// Most turns in a row without visible effect, before it must be an endless loop: a page examines 1,024 events or
 /// objects, and an id may be in a queue twice.
 const IDLE_TURNS_MAX: usize = 300;
+/// And so many more for each watch: they look at pages by turns, and may all come to the end of the window in the last one.
+const IDLE_TURNS_A_WATCH: usize = 8;
 
 /// One shard and its driver's state.
 #[derive(Debug)]
@@ -298,7 +300,8 @@ impl World {
         after.classes = before.classes;
         let useless = turn == Turn::Again && before == after;
         driven.useless = if useless { driven.useless + 1 } else { 0 };
-        if driven.useless > IDLE_TURNS_MAX {
+        let watches = usize::try_from(after.watchers).unwrap_or(usize::MAX);
+        if driven.useless > IDLE_TURNS_MAX.saturating_add(IDLE_TURNS_A_WATCH.saturating_mul(watches)) {
             return broken(Promise::Progress, format!("shard {at} turns in circles"));
         }
         Ok(())

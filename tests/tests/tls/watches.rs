@@ -247,8 +247,16 @@ fn a_quiet_watch_holds_no_buffer() {
         for watch in &mut watches {
             watch.next_event();
         }
-        let each = stand.server.resident_kb().saturating_sub(before) * 1024 / COUNT as u64;
-        assert!(each <= BYTES_MAX, "{version:?}: {each} bytes a watch");
+        // What the handshakes needed is given back a moment after them.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let each = stand.server.resident_kb().saturating_sub(before) * 1024 / COUNT as u64;
+            if each <= BYTES_MAX {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{version:?}: {each} bytes a watch");
+            std::thread::sleep(Duration::from_millis(200));
+        }
         drop(watches);
         stand.server.wait_for_metric("revcast_watchers", 0);
     }
