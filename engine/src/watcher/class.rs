@@ -207,7 +207,10 @@ impl Members {
         let stride = (len as f64 * STRIDE) as usize;
         self.turn = (self.turn + stride).checked_rem(len).unwrap_or(0);
         let before = self.whole(self.turn, 0, &are_together);
-        let after = (self.turn..len).find(|at| !self.is_cut(*at, &are_together)).unwrap_or(len);
+        let mut after = self.turn;
+        while self.is_cut(after, &are_together) {
+            after += 1;
+        }
         // The nearer end of the group: otherwise a large one would be served last in most rounds.
         let start = if self.turn - before <= after - self.turn { before } else { after };
         self.edges = [start, start, len];
@@ -235,15 +238,25 @@ impl Members {
     }
 
     /// Where the group begins that a cut at `at` would divide; not before `least`.
-    fn whole(&self, at: usize, least: usize, are_together: impl Fn(WatcherId, WatcherId) -> bool) -> usize {
-        (least + 1..=at).rev().find(|at| !self.is_cut(*at, &are_together)).unwrap_or(least)
+    #[inline]
+    fn whole(
+        &self,
+        mut at: usize,
+        least: usize,
+        are_together: impl Fn(WatcherId, WatcherId) -> bool,
+    ) -> usize {
+        while at > least && self.is_cut(at, &are_together) {
+            at -= 1;
+        }
+        at
     }
 
     /// Whether a cut there divides a group.
+    #[inline]
     fn is_cut(&self, at: usize, are_together: impl Fn(WatcherId, WatcherId) -> bool) -> bool {
-        match self.ids.get(..=at) {
-            Some([.., before, after]) => are_together(*before, *after),
-            Some(_) | None => false,
+        match (self.ids.get(at.wrapping_sub(1)), self.ids.get(at)) {
+            (Some(before), Some(after)) => are_together(*before, *after),
+            _ => false,
         }
     }
 
