@@ -3,8 +3,8 @@
 //! A shard is a plain value. Its driver calls [`Shard::turn`] while it returns [`Turn::Again`], reports what happened
 //! ([`Shard::subscribe`], [`Shard::writable`], [`Shard::forget`], [`Shard::drain`]) and asks which watches ended
 //! ([`Shard::poll_ended`]). A turn is short: at most [`Outlet::deliveries_per_turn`] (up to twice as many
-//! where a group would be cut), one page or [`crate::limits::LOOKS_PER_TURN`] looks at classes, so that the driver can check its sockets and the clock between
-//! two turns. It never waits, and knows no socket: bytes go to an [`Outlet`].
+//! where a group would be cut), one page or [`crate::limits::LOOKS_PER_TURN`] looks at classes, so that the driver can
+//! check its sockets and the clock between two turns. It never waits, and knows no socket: bytes go to an [`Outlet`].
 //!
 //! One file per concern: `table` holds the watchers, `interest` finds classes, `start` begins watches, `forming` sorts
 //! events into runs, `dispatch` serves live watchers, `catchup` those that lag, `trail` knows which events those look at, `fallen` keeps the window open for
