@@ -106,26 +106,33 @@ impl Shard {
             .serve((max / each).max(1), more / each, &mut ids, |one, other| outlet.are_together(one, other));
         outlet.send_each(&ids, run, &mut sent);
         debug_assert_eq!(ids.len(), sent.len(), "the outlet answers for every member");
-        // From the last to the first: a member that leaves is replaced by a later one.
-        for (&id, &what) in ids.iter().zip(&sent).rev() {
-            match what {
-                Sent::Took(taken) if taken >= total => {
-                    self.stats.events_sent += events;
-                    self.stats.bytes_sent += taken as u64;
-                    if ends {
-                        self.stats.refused += 1;
-                        self.because(id, End::Refused);
-                        self.end_stream(id, outlet);
-                    } else if !opened {
-                        self.fall_behind(id, Phase::CatchingUp { cursor: self.dispatched, offset: 0 });
-                        self.table.open(id);
-                        self.queue(id);
+        let took_all = |what: &Sent| matches!(what, Sent::Took(taken) if *taken >= total);
+        let mut whole = ids.len() as u64;
+        // Of most runs every member takes all, and nothing is left to do for any.
+        if ends || !opened || !sent.iter().fold(true, |all, what| all & took_all(what)) {
+            whole = 0;
+            // From the last to the first: a member that leaves is replaced by a later one.
+            for (&id, &what) in ids.iter().zip(&sent).rev() {
+                match what {
+                    Sent::Took(_) if took_all(&what) => {
+                        whole += 1;
+                        if ends {
+                            self.stats.refused += 1;
+                            self.because(id, End::Refused);
+                            self.end_stream(id, outlet);
+                        } else if !opened {
+                            self.fall_behind(id, Phase::CatchingUp { cursor: self.dispatched, offset: 0 });
+                            self.table.open(id);
+                            self.queue(id);
+                        }
                     }
+                    Sent::Took(taken) => self.cut_short(id, number, taken, now),
+                    Sent::Gone => self.end(id, false),
                 }
-                Sent::Took(taken) => self.cut_short(id, number, taken, now),
-                Sent::Gone => self.end(id, false),
             }
         }
+        self.stats.events_sent += whole * events;
+        self.stats.bytes_sent += whole * total as u64;
         let served = ids.len() * each;
         if served > 0 {
             self.round.mark.sent();

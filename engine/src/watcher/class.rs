@@ -208,8 +208,8 @@ impl Members {
         self.turn = (self.turn + stride).checked_rem(len).unwrap_or(0);
         let before = self.whole(self.turn, 0, &are_together);
         let mut after = self.turn;
-        while self.is_cut(after, &are_together) {
-            after += 1;
+        if self.is_cut(after, &are_together) {
+            after = self.group_end(after, &are_together);
         }
         // The nearer end of the group: otherwise a large one would be served last in most rounds.
         let start = if self.turn - before <= after - self.turn { before } else { after };
@@ -225,30 +225,49 @@ impl Members {
         are_together: impl Fn(WatcherId, WatcherId) -> bool,
     ) {
         out.clear();
-        let [low, start, high] = self.edges;
-        let mut take = |least: usize, end: usize, max: usize| {
-            let from = end.saturating_sub(max).max(least);
-            let from = self.whole(from, from.saturating_sub(more).max(least), &are_together);
-            out.extend_from_slice(&self.ids[from..end]);
-            from
-        };
-        let low_now = take(0, low, max);
-        let rest = max.saturating_sub(low - low_now);
-        self.edges = [low_now, start, if rest > 0 { take(start, high, rest) } else { high }];
+        let [mut low, start, mut high] = self.edges;
+        if low > 0 {
+            let from = self.whole(low.saturating_sub(max), low.saturating_sub(max + more), &are_together);
+            out.extend_from_slice(&self.ids[from..low]);
+            low = from;
+        }
+        if let rest @ 1.. = max.saturating_sub(out.len()) {
+            let from = high.saturating_sub(rest).max(start);
+            let from = self.whole(from, from.saturating_sub(more).max(start), &are_together);
+            out.extend_from_slice(&self.ids[from..high]);
+            high = from;
+        }
+        self.edges = [low, start, high];
     }
 
     /// Where the group begins that a cut at `at` would divide; not before `least`.
     #[inline]
-    fn whole(
+    fn whole(&self, at: usize, least: usize, are_together: impl Fn(WatcherId, WatcherId) -> bool) -> usize {
+        if at > least && self.is_cut(at, &are_together) {
+            self.group_start(at, least, are_together)
+        } else {
+            at
+        }
+    }
+
+    /// Where the group of the member at `at` begins, by halves: groups may be large. Apart from [`Self::whole`], which is called where
+    /// there are no groups, too.
+    #[cold]
+    fn group_start(
         &self,
-        mut at: usize,
+        at: usize,
         least: usize,
         are_together: impl Fn(WatcherId, WatcherId) -> bool,
     ) -> usize {
-        while at > least && self.is_cut(at, &are_together) {
-            at -= 1;
-        }
-        at
+        let member = self.ids[at];
+        least + self.ids[least..at].partition_point(|id| !are_together(*id, member))
+    }
+
+    /// Where it ends.
+    #[cold]
+    fn group_end(&self, at: usize, are_together: impl Fn(WatcherId, WatcherId) -> bool) -> usize {
+        let member = self.ids[at];
+        at + self.ids[at..].partition_point(|id| are_together(member, *id))
     }
 
     /// Whether a cut there divides a group.

@@ -119,13 +119,8 @@ pub(in crate::runtime) trait Carrier {
     /// It cannot be passed on.
     fn raw_head(&mut self) -> Result<RawHead, NotForwarded>;
 
-    /// After an upgrade: appends what the client sent, about `most` bytes. Ready with how many; 0: it has sent all.
-    fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-        buffer: &mut Vec<u8>,
-        most: usize,
-    ) -> Poll<io::Result<usize>>;
+    /// After an upgrade: appends what the client sent. Ready with how many; 0: it has sent all.
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>>;
 
     /// After an upgrade: takes some of `bytes`. Ready with how many.
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;

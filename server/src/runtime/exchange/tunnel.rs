@@ -10,7 +10,7 @@ use super::{Exchange, Over};
 use crate::runtime::upstream::Count;
 use crate::runtime::upstream::io::Stream;
 
-/// Bytes per read.
+/// Bytes per read from the upstream.
 const READ_BYTES: usize = 16 << 10;
 /// Pieces of both directions that are passed on before other tasks of the shard have their turn.
 const PIECES_MAX: usize = 8;
@@ -65,7 +65,7 @@ fn poll_both<C: Carrier>(
         let upwards = up.poll(
             cx,
             (&mut *carrier, &mut *stream),
-            |(carrier, _), cx, bytes| carrier.poll_read(cx, bytes, READ_BYTES),
+            |(carrier, _), cx, bytes| carrier.poll_read(cx, bytes),
             |(_, stream), cx, bytes| stream.poll_write(cx, bytes),
             |(_, stream), cx| stream.poll_flush(cx),
             |(_, stream), cx| stream.poll_close(cx),

@@ -28,14 +28,10 @@ use crate::tls::{Signers, Terms};
 use crate::upstream::{NotForwarded, RawHead, reply};
 use crate::wire::stream::Delimiter;
 
-/// Bytes per read until a read fills them: a connection that is idle, or sends single bytes, holds no larger buffer.
-pub(super) const FIRST_READ_BYTES: usize = 1 << 10;
-/// Bytes per read of a client that sends more.
-pub(super) const READ_BYTES: usize = 16 << 10;
 /// Bytes that a client may send ahead of its next request while a reply is under way: then nothing more is read.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
-/// A larger buffer is not kept from one reply to the next.
-const KEPT_BYTES: usize = 4 << 10;
+/// A larger buffer is not kept from one request or reply to the next.
+pub(super) const KEPT_BYTES: usize = 4 << 10;
 
 /// A connection that carries requests.
 #[derive(Debug)]
@@ -44,8 +40,6 @@ pub(super) struct Http1 {
     pub(super) transport: Option<Transport>,
     /// Bytes that were read and not used yet.
     pub(super) buffer: Vec<u8>,
-    /// Bytes per read.
-    pub(super) read_bytes: usize,
     /// The current head as it was received, if it may be forwarded.
     pub(super) raw_head: Vec<u8>,
     client: Rc<Client>,
@@ -64,7 +58,6 @@ impl Http1 {
         Self {
             transport: Some(transport),
             buffer,
-            read_bytes: FIRST_READ_BYTES,
             raw_head: Vec::new(),
             client,
             out: Vec::new(),
@@ -84,11 +77,7 @@ impl Http1 {
         if patience.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let read = transport.read(&mut self.buffer, self.read_bytes, patience, arriving).await?;
-        if read >= self.read_bytes {
-            self.read_bytes = READ_BYTES;
-        }
-        Ok(read)
+        transport.read(&mut self.buffer, patience, arriving).await
     }
 
     fn clear_out(&mut self) {
@@ -210,7 +199,7 @@ impl Carrier for Http1 {
                 }
                 Err(error) => return Poll::Ready(Err(Unread::Invalid(error))),
             }
-            match ready!(transport.poll_read(cx, &mut self.buffer, READ_BYTES)) {
+            match ready!(transport.poll_read(cx, &mut self.buffer)) {
                 Ok(read) if read > 0 => {}
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     return Poll::Ready(Err(Unread::Slow));
@@ -228,7 +217,7 @@ impl Carrier for Http1 {
         // What it sends ahead is kept for its next request.
         while self.buffer.len() < AHEAD_BYTES_MAX {
             let Some(transport) = &mut self.transport else { return Poll::Ready(()) };
-            match ready!(transport.poll_read(cx, &mut self.buffer, READ_BYTES)) {
+            match ready!(transport.poll_read(cx, &mut self.buffer)) {
                 Ok(read) if read > 0 => {}
                 Ok(_) | Err(_) => return Poll::Ready(()),
             }
@@ -260,19 +249,14 @@ impl Carrier for Http1 {
         RawHead::parse(&std::mem::take(&mut self.raw_head))
     }
 
-    fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-        buffer: &mut Vec<u8>,
-        most: usize,
-    ) -> Poll<io::Result<usize>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         if !self.buffer.is_empty() {
             let read = self.buffer.len();
             buffer.append(&mut self.buffer);
             return Poll::Ready(Ok(read));
         }
         match &mut self.transport {
-            Some(transport) => transport.poll_read(cx, buffer, most),
+            Some(transport) => transport.poll_read(cx, buffer),
             None => Poll::Ready(Ok(0)),
         }
     }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use glommio::net::TcpStream;
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
 
-use super::carrier::{FIRST_READ_BYTES, Http1, READ_BYTES};
-use super::transport::Transport;
+use super::carrier::{Http1, KEPT_BYTES};
+use super::transport::{READ_BYTES, Transport};
 use crate::http::request::{HEAD_BYTES_MAX, HeadScanner, Parsed, RequestHead};
 use crate::http::status::Status;
 use crate::runtime::client::{Client, Permit};
@@ -216,8 +216,7 @@ impl Connection {
         let head_timeout = self.head_timeout();
         let exchange = &mut self.exchange;
         let carrier = &mut exchange.carrier;
-        carrier.read_bytes = FIRST_READ_BYTES;
-        if carrier.buffer.is_empty() && carrier.buffer.capacity() > 2 * FIRST_READ_BYTES {
+        if carrier.buffer.is_empty() && carrier.buffer.capacity() > KEPT_BYTES {
             // A body has enlarged it.
             carrier.buffer = Vec::new();
         }

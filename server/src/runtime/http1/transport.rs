@@ -2,6 +2,7 @@
 //!
 //! Owns the socket and the TLS session, which move together to a watch's shard and back.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::net::Shutdown;
@@ -31,6 +32,8 @@ use crate::tls::Terms;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Bytes per read in a handshake: a client's messages have some hundred bytes, with certificates some KiB.
 const HANDSHAKE_READ_BYTES: usize = 4 << 10;
+/// Bytes per read: most requests are in one.
+pub(super) const READ_BYTES: usize = 16 << 10;
 /// Plain bytes that are encrypted before a write.
 const SEAL_BYTES: usize = 64 << 10;
 /// Bytes that are read and discarded before a connection is closed after an error, so that the peer receives the error.
@@ -43,6 +46,11 @@ const PLAIN_HTTP: &[u8] =
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 /// How a plain HTTP request may begin. No TLS record begins with a letter.
 const METHODS: [&[u8]; 7] = [b"GET ", b"HEAD ", b"POST ", b"PUT ", b"PATCH ", b"DELETE ", b"OPTIONS "];
+
+thread_local! {
+    /// Where reads go, before what came is kept: a connection that waits for more has no buffer for it.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
+}
 
 /// The stream of one connection.
 #[derive(Debug)]
@@ -135,42 +143,40 @@ impl Transport {
         self.stream.write_all(&unsent).await
     }
 
-    /// Appends at most about `most` bytes from the peer to `buffer`. Returns how many; 0: end of stream. `arriving`: the request
-    /// that the bytes belong to is read when it has arrived.
+    /// Appends bytes from the peer to `buffer`. Returns how many; 0: end of stream. `arriving`: the request that the bytes belong to
+    /// is read when it has arrived; what is there already is read before that.
     pub(in crate::runtime) async fn read(
         &mut self,
         buffer: &mut Vec<u8>,
-        most: usize,
         patience: Duration,
         mut arriving: Option<Arriving<'_>>,
     ) -> io::Result<usize> {
-        let used = buffer.len();
-        if self.has_ended {
-            return Ok(0);
-        }
-        let Some(session) = &mut self.tls else {
-            buffer.resize(used + most, 0);
-            let read = read_request(&mut self.stream, &mut buffer[used..], patience, arriving.as_mut()).await;
-            buffer.truncate(used + read.as_ref().copied().unwrap_or(0));
-            return read;
-        };
+        set_patience(&self.stream, patience)?;
         let deadline = Instant::now() + patience;
-        let mut scrap = vec![0; most];
-        let mut wire = Vec::new();
+        if let Some(arriving) = &mut arriving {
+            arriving.wait();
+        }
         loop {
-            let patience = deadline.saturating_duration_since(Instant::now());
-            let read = read_request(&mut self.stream, &mut scrap, patience, arriving.as_mut()).await?;
-            if read == 0 {
-                return Ok(0);
+            let mut is_woken = false;
+            // A task is woken when the socket is readable, or at the timeout.
+            let read = poll_fn(|cx| {
+                if std::mem::replace(&mut is_woken, true) {
+                    return Poll::Ready(None);
+                }
+                self.poll_read_once(cx, buffer).map(Some)
+            });
+            let read = read.await;
+            if let Some(mut arriving) = arriving.take() {
+                arriving.arrive().await;
             }
-            let was_read = session.read(&scrap[..read], buffer, &mut wire);
-            if !wire.is_empty() {
-                self.stream.write_all(&wire).await?;
-                wire.clear();
+            let Some(read) = read else { continue };
+            if !self.unsent.is_empty() {
+                self.settle().await?;
             }
-            self.has_ended = was_read.map_err(broken)? == State::Closed;
-            if buffer.len() > used || self.has_ended {
-                return Ok(buffer.len() - used);
+            match read? {
+                Some(read) => return Ok(read),
+                // Part of a record.
+                None => set_patience(&self.stream, deadline.saturating_duration_since(Instant::now()))?,
             }
         }
     }
@@ -202,35 +208,40 @@ impl Transport {
         let _ = self.stream.set_write_timeout(stall);
     }
 
-    /// Appends at most about `most` bytes from the peer to `buffer`. Ready with how many; 0: end of stream.
+    /// Appends bytes from the peer to `buffer`. Ready with how many; 0: end of stream.
     pub(in crate::runtime) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         buffer: &mut Vec<u8>,
-        most: usize,
     ) -> Poll<io::Result<usize>> {
-        let used = buffer.len();
-        if self.has_ended {
-            return Poll::Ready(Ok(0));
-        }
         loop {
-            buffer.resize(used + most, 0);
-            let polled = Pin::new(&mut self.stream).poll_read(cx, &mut buffer[used..]);
-            let Poll::Ready(Ok(read)) = polled else {
-                buffer.truncate(used);
-                return polled;
-            };
-            let Some(session) = self.tls.as_mut().filter(|_| read > 0) else {
-                buffer.truncate(used + read);
+            if let Some(read) = ready!(self.poll_read_once(cx, buffer))? {
                 return Poll::Ready(Ok(read));
-            };
-            let wire = buffer.split_off(used);
-            let state = session.read(&wire[..read], buffer, &mut self.unsent).map_err(broken)?;
-            self.has_ended = state == State::Closed;
-            if buffer.len() > used || self.has_ended {
-                return Poll::Ready(Ok(buffer.len() - used));
             }
         }
+    }
+
+    /// The same. Ready with `None`: what came is part of a TLS record, and more must come.
+    fn poll_read_once(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Poll<io::Result<Option<usize>>> {
+        if self.has_ended {
+            return Poll::Ready(Ok(Some(0)));
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let read = ready!(Pin::new(&mut self.stream).poll_read(cx, scratch))?;
+            let Some(session) = self.tls.as_mut().filter(|_| read > 0) else {
+                buffer.extend_from_slice(&scratch[..read]);
+                return Poll::Ready(Ok(Some(read)));
+            };
+            let used = buffer.len();
+            let state = session.read(&scratch[..read], buffer, &mut self.unsent).map_err(broken)?;
+            self.has_ended = state == State::Closed;
+            let plain = buffer.len() - used;
+            Poll::Ready(Ok(Some(plain).filter(|plain| *plain > 0 || self.has_ended)))
+        })
     }
 
     /// Takes some of `bytes`, after all that was taken before is sent. Ready with how many.
@@ -358,36 +369,6 @@ impl Transport {
 async fn read_within(stream: &mut TcpStream, into: &mut [u8], patience: Duration) -> io::Result<usize> {
     set_patience(stream, patience)?;
     stream.read(into).await
-}
-
-/// The same for a request, which may be read when it has arrived. What is there already is read before that.
-async fn read_request(
-    stream: &mut TcpStream,
-    into: &mut [u8],
-    patience: Duration,
-    mut arriving: Option<&mut Arriving<'_>>,
-) -> io::Result<usize> {
-    set_patience(stream, patience)?;
-    if let Some(arriving) = &mut arriving {
-        arriving.wait();
-    }
-    loop {
-        let mut is_woken = false;
-        // A task is woken when the socket is readable, or at the timeout.
-        let read = poll_fn(|cx| {
-            if std::mem::replace(&mut is_woken, true) {
-                return Poll::Ready(None);
-            }
-            Pin::new(&mut *stream).poll_read(cx, into).map(Some)
-        });
-        let read = read.await;
-        if let Some(arriving) = arriving.take() {
-            arriving.arrive().await;
-        }
-        if let Some(read) = read {
-            return read;
-        }
-    }
 }
 
 fn set_patience(stream: &TcpStream, patience: Duration) -> io::Result<()> {

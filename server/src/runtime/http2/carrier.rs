@@ -331,7 +331,7 @@ impl Carrier for Http2 {
         RawHead::parse(&std::mem::take(&mut self.raw_head))
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>, _: usize) -> Poll<io::Result<usize>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         self.stream.poll_piece(cx).map(|piece| match piece {
             Piece::Data(bytes) => {
                 self.consume(bytes.len());

@@ -27,7 +27,7 @@ const PIECES_PER_TURN: usize = 2;
 #[derive(Debug)]
 pub(super) struct Scheduling {
     clock: Clock,
-    /// When the executor was last made to poll its rings.
+    /// When the executor is last known to have polled its rings.
     looked: Cell<Tick>,
     /// Whether that is in progress: cooperative tasks yield until the rings were polled.
     looking: Cell<bool>,
@@ -56,8 +56,9 @@ impl Scheduling {
         self.looking.get()
     }
 
-    /// The executor has polled its rings.
+    /// The executor has polled its rings just now, for whatever reason.
     pub(super) fn has_looked(&self) {
+        self.looked.set(self.clock.now());
         self.looking.set(false);
     }
 

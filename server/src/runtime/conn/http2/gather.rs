@@ -27,6 +27,8 @@ struct Frames {
     bytes: Vec<u8>,
     /// Of one frame.
     size: usize,
+    /// The stream of each frame in `bytes`; 0: none yet.
+    named: Vec<u32>,
     /// The streams that take it.
     streams: Vec<u32>,
 }
@@ -39,14 +41,21 @@ impl Frames {
         // A turn after another offers the same.
         if self.size != size || self.bytes.get(FRAME_HEAD_BYTES..size) != Some(message) {
             self.bytes.clear();
+            self.named.clear();
             self.size = size;
         }
         while self.bytes.len() < len {
             push_data_head(&mut self.bytes, message.len());
             self.bytes.extend_from_slice(message);
+            self.named.push(0);
         }
-        for (frame, stream) in self.bytes.chunks_exact_mut(size).zip(&self.streams) {
-            set_stream(frame, *stream);
+        // Clients open streams alike: the frames of one connection name mostly those of the next.
+        let frames = self.bytes.chunks_exact_mut(size).zip(&mut self.named);
+        for ((frame, named), &stream) in frames.zip(&self.streams) {
+            if *named != stream {
+                *named = stream;
+                set_stream(frame, stream);
+            }
         }
         &self.bytes[..len]
     }
@@ -161,5 +170,39 @@ impl Conns {
         let taken = send_now(&conn.fd, bytes);
         self.was_sent(slot, bytes, taken);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_name_the_streams_that_are_asked_for_whatever_they_named_before() {
+        let mut frames = Frames::default();
+        for (message, streams) in [
+            (&b"one"[..], &[1_u32, 3, 5][..]),
+            (b"one", &[1, 3, 5]),
+            (b"one", &[3, 5, 7, 9]),
+            (b"one", &[1]),
+            (b"two", &[3, 5]),
+            (b"two", &[3, 5, 7]),
+            (b"", &[7]),
+            (b"", &[7, 9]),
+            (b"three", &[7, 9, 1]),
+        ] {
+            frames.streams = streams.to_vec();
+            let expected: Vec<u8> = streams
+                .iter()
+                .flat_map(|stream| {
+                    let mut frame = Vec::new();
+                    push_data_head(&mut frame, message.len());
+                    set_stream(&mut frame, *stream);
+                    frame.extend_from_slice(message);
+                    frame
+                })
+                .collect();
+            assert_eq!(frames.of(message), expected, "{message:?} for {streams:?}");
+        }
     }
 }
