@@ -9,10 +9,8 @@ use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm,
     Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256,
-    RSA_PSS_SHA384, RSA_PSS_SHA512, RsaEncoding, RsaKeyPair,
+    RSA_PSS_SHA384, RSA_PSS_SHA512, RsaEncoding, RsaKeyPair, RsaPublicKeyComponents,
 };
-use rsa::pkcs1::EncodeRsaPrivateKey as _;
-use rsa::traits::PublicKeyParts as _;
 use serde_json::{Value, json};
 
 use super::credentials::Presented;
@@ -35,13 +33,14 @@ enum Signer {
     Ed(Ed25519KeyPair),
 }
 
-/// The issuer's RSA key: its numbers, and the pair.
+/// The issuer's RSA key: its numbers, and the pair. It is the only one that is not made here: `ring` makes none.
 fn rsa_pair() -> &'static (Vec<u8>, Vec<u8>, RsaKeyPair) {
     static PAIR: OnceLock<(Vec<u8>, Vec<u8>, RsaKeyPair)> = OnceLock::new();
     PAIR.get_or_init(|| {
-        let key = rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, 2048).unwrap();
-        let der = key.to_pkcs1_der().unwrap();
-        (key.n().to_bytes_be(), key.e().to_bytes_be(), RsaKeyPair::from_der(der.as_bytes()).unwrap())
+        let pair =
+            RsaKeyPair::from_der(include_bytes!("../../tests/fixtures/rsa-2048-key-of-tests.der")).unwrap();
+        let RsaPublicKeyComponents::<Vec<u8>> { n, e } = pair.public().into();
+        (n, e, pair)
     })
 }
 

@@ -1,11 +1,16 @@
 //! Tables compared with recordings of a real server, and printers with hand-made objects.
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 
 use super::*;
 use crate::api::resources::Registry;
 
 const RECORDED: &str = include_str!("../../../tests/fixtures/recorded-tables.txt");
+
+/// What is built in. It takes a millisecond to make.
+static BUILTIN: LazyLock<Registry> = LazyLock::new(Registry::builtin);
 
 fn resource<'a>(registry: &'a Registry, plural: &str) -> &'a ApiResource {
     registry.iter().find(|resource| resource.plural == plural).expect("a built-in resource")
@@ -25,8 +30,7 @@ fn row(resource: &ApiResource, object: &[u8], include: IncludeObject, now: &str)
 }
 
 fn cells(plural: &str, object: &Value, now: &str) -> Value {
-    let registry = Registry::builtin();
-    let resource = resource(&registry, plural);
+    let resource = resource(&BUILTIN, plural);
     let row: Value =
         serde_json::from_str(&row(resource, object.to_string().as_bytes(), IncludeObject::None, now))
             .expect("a row is JSON");
@@ -74,8 +78,8 @@ fn metadata_of(reply: &str, n: usize) -> &str {
 
 #[test]
 fn a_list_of_rows_is_as_recorded() {
-    let registry = Registry::builtin();
-    let config_maps = resource(&registry, "configmaps");
+    let registry = &*BUILTIN;
+    let config_maps = resource(registry, "configmaps");
     let reply = recorded(0);
     let head = reply.split_once(r#","columnDefinitions":"#).expect("a table").0;
     let rows: Vec<String> = (0..2)
@@ -91,8 +95,8 @@ fn a_list_of_rows_is_as_recorded() {
 
 #[test]
 fn rows_without_objects_and_rows_of_events_are_as_recorded() {
-    let registry = Registry::builtin();
-    let config_maps = resource(&registry, "configmaps");
+    let registry = &*BUILTIN;
+    let config_maps = resource(registry, "configmaps");
     let object = object_of(metadata_of(recorded(0), 0));
     let none = row(config_maps, &object, IncludeObject::None, "2026-11-21T05:38:13Z");
     assert!(recorded(1).ends_with(&format!(r#""rows":[{none}]}}"#)));
@@ -118,12 +122,12 @@ fn partial_metadata_is_as_recorded() {
 
 #[test]
 fn what_is_no_object_appends_nothing() {
-    let registry = Registry::builtin();
+    let registry = &*BUILTIN;
     for bad in ["", "null", "[]", "{}", r#"{"metadata":{}"#, "\u{0}"] {
         let mut out = b"before".to_vec();
         let result = append_row(
             &mut out,
-            resource(&registry, "pods"),
+            resource(registry, "pods"),
             bad.as_bytes(),
             IncludeObject::Metadata,
             MetaVersion::V1,
@@ -140,7 +144,7 @@ fn what_is_no_object_appends_nothing() {
 /// Values of every type at every path that a printer reads: no panic, and always one cell per column.
 #[test]
 fn objects_of_any_shape_give_a_row() {
-    let registry = Registry::builtin();
+    let registry = &*BUILTIN;
     let odd =
         [json!(null), json!([]), json!({}), json!("x"), json!(-1), json!(1.5), json!([null, {}, [], "x", 7])];
     for resource in registry.iter() {
@@ -276,9 +280,9 @@ fn pods_that_are_deleted_say_so() {
         let cells = pod_with(&metadata, &spec, &status);
         assert_eq!((cells[2].as_str(), cells[4].as_str()), (expected, "<unknown>"));
     }
-    let registry = Registry::builtin();
+    let registry = &*BUILTIN;
     let done = json!({ "metadata": {}, "status": { "phase": "Succeeded" } }).to_string();
-    let row = row(resource(&registry, "pods"), done.as_bytes(), IncludeObject::None, NOW);
+    let row = row(resource(registry, "pods"), done.as_bytes(), IncludeObject::None, NOW);
     assert!(
         row.contains(r#"],"conditions":[{"type":"Completed","status":"True","reason":"Succeeded","#),
         "{row}"
@@ -602,10 +606,10 @@ fn pods_of_many_parts_are_not_compared_all_with_all() {
 
 #[test]
 fn cells_are_spelled_as_go_spells_them() {
-    let registry = Registry::builtin();
+    let registry = &*BUILTIN;
     let object = json!({"metadata": {"name": "a"}, "type": "<&>\u{2028}\u{2014}"});
     let row = row(
-        resource(&registry, "secrets"),
+        resource(registry, "secrets"),
         object.to_string().as_bytes(),
         IncludeObject::None,
         "2026-11-21T05:38:13Z",
