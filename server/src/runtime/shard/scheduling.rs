@@ -86,3 +86,20 @@ impl Scheduling {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_is_due_when_there_was_none_for_long_whoever_looked() {
+        let scheduling = Scheduling::new(Clock::start());
+        std::thread::sleep(LOOK_EVERY);
+        assert!(scheduling.must_look());
+        assert!(scheduling.must_look(), "all tasks wait for it");
+        let asked = scheduling.looked.get();
+        scheduling.has_looked();
+        assert!(!scheduling.is_looking());
+        assert!(scheduling.looked.get() > asked, "the next one is due so long after this one");
+    }
+}
