@@ -251,7 +251,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
 ];
 
-/// The simulator's seeds in `cargo xtask test`: 3 % of those in `ci`.
+/// The simulator's seeds of each kind in `cargo xtask test`: 3 to 10 % of those in `ci`.
 const QUICK_SEEDS: &str = "300";
 
 /// The steps of `cargo xtask test`: what says within minutes whether a change is sound. One set of packages for both, so that
