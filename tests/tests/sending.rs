@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use revcast_tests::client::{Client, Watch};
+use revcast_tests::http2::{Connection, Frame, setting};
 use revcast_tests::server::Server;
 use revcast_tests::websocket::WebSocket;
 use serde_json::json;
@@ -108,4 +109,99 @@ fn who_takes_nothing_is_cut_off_when_his_time_is_over() {
 fn write_one(client: &Client) {
     let object = json!({"metadata": {"name": "last"}});
     assert_eq!(client.send("POST", PATH, &object).status, 201);
+}
+
+/// What a long event holds: others than those before and after it.
+fn long_value(number: u64, bytes: usize) -> String {
+    (number * 1_000_003..).map(|word| format!("{word:x} ")).take(bytes / 8).collect()
+}
+
+fn write_long(client: &Client, number: u64, bytes: usize) {
+    let object =
+        json!({"metadata": {"name": format!("n{number}")}, "data": {"k": long_value(number, bytes)}});
+    assert_eq!(client.send("POST", PATH, &object).status, 201);
+}
+
+/// Whether the server has a file for pages that sockets share.
+fn shares_pages(server: &Server) -> bool {
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
+    let links = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    links.into_iter().any(|link| link.to_string_lossy().contains("memfd:revcast-events"))
+}
+
+/// Sockets send from the same pages: what one has not read yet does not change when others are sent something else.
+#[test]
+fn what_many_are_sent_stays_as_it_was_for_those_that_read_late() {
+    const STREAMS: usize = 30;
+    const EVENTS: u64 = 40;
+    // Of short ones thirty make a write of one connection, a long one is one of its own.
+    let size = |number: u64| [1_000, 1_500, 2_500, 90_000, 2_000][usize::try_from(number % 5).unwrap()];
+    for (mode, shares) in [("send", false), ("io_uring", true)] {
+        let server = Server::start(&["--send-mode", mode, "--shards", "1"]);
+        let client = server.client();
+        let target = format!("{PATH}?watch=1");
+        let mut connections: Vec<(Connection, Vec<u32>)> = (0..8)
+            .map(|number| {
+                let mut connection = Connection::open_with(
+                    &server.address,
+                    &[(setting::ENABLE_PUSH, 0), (setting::INITIAL_WINDOW_SIZE, 8 << 20)],
+                );
+                connection.send(Frame::window_update(0, 1 << 30));
+                // Streams have other numbers on some connections.
+                for _ in 0..number % 3 {
+                    assert_eq!(connection.get(PATH).status, 200);
+                }
+                let streams: Vec<u32> =
+                    (0..STREAMS).map(|_| connection.request("GET", &target, &[], true)).collect();
+                for &stream in &streams {
+                    assert_eq!(connection.head(stream).status, 200);
+                }
+                (connection, streams)
+            })
+            .collect();
+        let mut alone: Vec<Watch> = (0..8).map(|_| client.watch(&target).unwrap()).collect();
+        server.wait_for_metric("revcast_watchers", 8 * STREAMS as u64 + 8);
+        for number in 0..EVENTS {
+            write_long(&client, number, size(number));
+        }
+        assert_eq!(shares_pages(&server), shares, "{mode}");
+        let is = |number: u64, (kind, object): (String, serde_json::Value), who: &str| {
+            assert_eq!(kind, "ADDED", "{who}");
+            assert_eq!(object["metadata"]["name"], format!("n{number}"), "{who}");
+            assert_eq!(object["data"]["k"], long_value(number, size(number)), "{who}, n{number}");
+        };
+        for (at, watch) in alone.iter_mut().enumerate() {
+            (0..EVENTS).for_each(|number| is(number, watch.next_event(), &format!("{mode}, alone {at}")));
+        }
+        for (at, (connection, streams)) in connections.iter_mut().enumerate() {
+            for &stream in &*streams {
+                let who = format!("{mode}, stream {stream} of connection {at}");
+                (0..EVENTS).for_each(|number| is(number, connection.event(stream), &who));
+            }
+        }
+    }
+}
+
+/// A connection that was sent shared pages carries requests again, which wait for what the client sends.
+#[test]
+fn a_connection_that_was_sent_long_events_carries_requests_after_its_watch() {
+    let server = Server::start(&["--shards", "1"]);
+    let client = server.client();
+    let target = format!("{PATH}?watch=1&timeoutSeconds=3");
+    let mut watches: Vec<Watch> = (0..8).map(|_| client.watch(&target).unwrap()).collect();
+    server.wait_for_metric("revcast_watchers", 8);
+    write_long(&client, 1, 100_000);
+    for watch in &mut watches {
+        assert_eq!(watch.next_event().1["data"]["k"], long_value(1, 100_000));
+    }
+    for mut watch in watches {
+        assert!(watch.rest().is_empty());
+        let mut connection = watch.into_connection();
+        for _ in 0..2 {
+            std::thread::sleep(Duration::from_millis(20));
+            let reply = connection.request("GET", &format!("{PATH}/n1"), &[], &[]).unwrap();
+            assert_eq!(reply.json()["data"]["k"], long_value(1, 100_000));
+        }
+    }
+    assert!(shares_pages(&server), "or the test shows nothing");
 }

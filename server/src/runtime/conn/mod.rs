@@ -17,6 +17,7 @@ mod outbox;
 mod over_http2;
 #[cfg(test)]
 mod over_tls;
+mod pages;
 mod read_budget;
 mod request_stream;
 mod send;
@@ -31,6 +32,7 @@ use std::os::fd::OwnedFd;
 
 use revcast_engine::WatcherId;
 use revcast_engine::tick::Tick;
+use rustix::io::ioctl_fionbio;
 
 use super::admission::CountGuard;
 use super::sys::polls::Readiness;
@@ -41,11 +43,11 @@ use http2::Http2;
 pub(super) use http2::{Frames, Http2Timing, NewRequest, Put};
 use linger::Linger;
 pub(super) use offer::Offer;
+use pages::SharedPages;
 pub(super) use request_stream::{Piece, RequestStream};
 pub(super) use table::Conns;
 use tls::TlsSession;
 use unsent::Unsent;
-#[cfg(test)]
 pub(super) use unsent::send_now;
 
 /// Plain bytes that a client may send after its request before reading stops; they are kept until the stream ends.
@@ -135,6 +137,8 @@ struct Conn {
     is_queued: bool,
     /// A send failed; its streams are informed in the next turn.
     is_broken: bool,
+    /// Whether its socket was told never to block.
+    is_nonblocking: bool,
     /// State that most connections do not have.
     rare: Option<Box<Rare>>,
 }
@@ -178,6 +182,7 @@ impl Conn {
             polled_to_write: false,
             is_queued: false,
             is_broken: false,
+            is_nonblocking: false,
             rare: (!rare.is_spent()).then(|| Box::new(rare)),
         }
     }
@@ -185,7 +190,21 @@ impl Conn {
     fn into_link(self) -> Link {
         let Rare { tls, unsent, unread, permit, .. } = self.rare.map_or_else(Rare::default, |rare| *rare);
         let (unsent, keep_alive) = (unsent.into_bytes(), self.keep_alive);
+        if self.is_nonblocking {
+            // Requests are read by glommio, which waits in the kernel. If this fails, so does its next read.
+            let _asked = ioctl_fionbio(&self.fd, false);
+        }
         Link { socket: self.fd, tls, unsent, unread, permit, keep_alive }
+    }
+
+    /// Sends bytes that the shared pages have. Returns how many the kernel took; `None`: the connection failed.
+    fn send_shared(&mut self, bytes: &[u8], pages: &mut SharedPages) -> Option<usize> {
+        // `sendfile` has no flag for it.
+        if !self.is_nonblocking && ioctl_fionbio(&self.fd, true).is_err() {
+            return send_now(&self.fd, bytes);
+        }
+        self.is_nonblocking = true;
+        pages.send(&self.fd, bytes)
     }
 
     /// The rare state, created if there is none.

@@ -7,6 +7,7 @@ use revcast_engine::{Sent, WatcherId};
 use rustix::io::Errno;
 
 use super::offer::Offer;
+use super::pages::COPIES_MAX;
 use super::table::Slot;
 use super::unsent::{is_full, send_now};
 use super::{Conn, Conns, Place, Streams};
@@ -15,6 +16,8 @@ use crate::runtime::sys::sends::Sends;
 
 /// Collected bytes beyond this are passed to the kernel before the end of the turn.
 const OUTBOX_BYTES_MAX: usize = 1 << 20;
+/// From so many bytes on shared pages are less work than a batch of copies.
+const SHARED_BYTES_MIN: usize = 32 << 10;
 
 impl Offer<'_> {
     /// The bytes to send directly to a stream whose wire form is the engine's own.
@@ -96,14 +99,28 @@ impl Conns {
             }
         }
         if let Some(mut sends) = sends {
-            let (outcomes, result) = sends.send(&fds, |_| verbatim);
-            for (&(place, slot), outcome) in places.iter().zip(outcomes) {
-                answers[place] = match outcome.map(taken) {
-                    Some(Some(taken)) if taken == verbatim.len() => Sent::Took(taken),
-                    Some(Some(taken)) => self.took(slot, taken, verbatim, what),
-                    Some(None) => Sent::Gone,
+            let is_shared = verbatim.len() >= SHARED_BYTES_MIN
+                && places.len() > COPIES_MAX as usize
+                && self.pages.put(verbatim).is_some();
+            let (outcomes, result) =
+                if is_shared { (&[][..], Ok(())) } else { sends.send(&fds, |_| verbatim) };
+            for (number, &(place, slot)) in places.iter().enumerate() {
+                let taken = match outcomes.get(number).copied().flatten() {
+                    Some(outcome) => taken(outcome),
+                    None if is_shared => {
+                        let Self { slots, pages, .. } = self;
+                        slots[slot as usize].conn.as_mut().and_then(|conn| conn.send_shared(verbatim, pages))
+                    }
                     // The ring failed before.
-                    None => self.offer(Place::alone(slot), to[place - first], what),
+                    None => {
+                        answers[place] = self.offer(Place::alone(slot), to[place - first], what);
+                        continue;
+                    }
+                };
+                answers[place] = match taken {
+                    Some(taken) if taken == verbatim.len() => Sent::Took(taken),
+                    Some(taken) => self.took(slot, taken, verbatim, what),
+                    None => Sent::Gone,
                 };
             }
             self.keep(sends, result);

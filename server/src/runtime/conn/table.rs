@@ -15,6 +15,7 @@ use super::event::ConnEvent;
 use super::http2::{Gathered, Http2Table};
 use super::linger::Lingering;
 use super::outbox::Outbox;
+use super::pages::SharedPages;
 use super::read_budget::ReadBudget;
 use super::tls::State;
 use super::{Conn, Link, Place, Stream, Streams};
@@ -46,6 +47,8 @@ pub(in crate::runtime) struct Conns {
     pub(super) polls: Polls,
     /// `None`: one system call for each send.
     pub(super) sends: Option<Sends>,
+    /// What many connections are sent.
+    pub(super) pages: SharedPages,
     pub(super) outbox: Outbox,
     /// Reused: frames for many streams of a connection.
     pub(super) gathered: Gathered,
@@ -78,6 +81,7 @@ impl Conns {
             free: Vec::new(),
             polls,
             sends,
+            pages: SharedPages::default(),
             outbox: Outbox::default(),
             gathered: Gathered::default(),
             compressor: gzip::Compressor::default(),
@@ -93,6 +97,11 @@ impl Conns {
             scratch: Default::default(),
             batch: Default::default(),
         }
+    }
+
+    /// Sends a copy to each connection, from now on.
+    pub(in crate::runtime) fn share_no_pages(&mut self) {
+        self.pages = SharedPages::off();
     }
 
     /// Adds a connection and returns its slot.

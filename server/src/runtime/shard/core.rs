@@ -18,6 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::catalog::Catalog;
 use crate::runtime::census::Counted;
 use crate::runtime::conn::{ConnEvent, Conns, Link};
+use crate::runtime::options::SendMode;
 use crate::runtime::shards::{ShardHandle, WatchHandoff};
 use crate::runtime::shared::Shared;
 use crate::runtime::sys::polls::Polls;
@@ -66,7 +67,10 @@ impl Core {
         let epoch = shared.app.epoch();
         let shard = Shard::new(number, epoch.feed.clone(), shared.shard_config);
         let catalog = shared.app.catalog();
-        let watches = Watches::new(polls, sends, shared.app.guard(), shared.tls.as_deref());
+        let mut watches = Watches::new(polls, sends, shared.app.guard(), shared.tls.as_deref());
+        if shared.options.send_mode == SendMode::Send {
+            watches.conns().share_no_pages();
+        }
         Self {
             number,
             shared,

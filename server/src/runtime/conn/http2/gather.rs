@@ -4,14 +4,17 @@ use revcast_engine::{Sent, WatcherId};
 
 use super::{Carried, Http2};
 use crate::runtime::conn::offer::Offer;
+use crate::runtime::conn::pages::{COPIES_MAX, Shared, SharedPages};
 use crate::runtime::conn::unsent::send_now;
-use crate::runtime::conn::{Conns, Place, Streams};
+use crate::runtime::conn::{Conn, Conns, Place, Streams};
 use crate::wire::http2::{Connection, FRAME_HEAD_BYTES, StreamKey, push_data_head, set_stream};
 
 /// From so many streams on a system call of their own is worth it.
 const STREAMS_MIN: usize = 4;
 /// Bytes of one system call: they stay in the CPU's caches while one connection after another is sent them.
 const GATHERED_BYTES_MAX: usize = 128 << 10;
+/// From so many bytes on shared pages are less work than a copy.
+const SHARED_BYTES_MIN: usize = 16 << 10;
 
 /// What is offered to several streams of a connection.
 #[derive(Debug, Default)]
@@ -31,11 +34,15 @@ struct Frames {
     named: Vec<u32>,
     /// The streams that take it.
     streams: Vec<u32>,
+    /// How many connections were sent copies of `bytes` as they are.
+    copies: u32,
+    /// `bytes` in the shared pages, or the first ones.
+    shared: Option<Shared>,
 }
 
 impl Frames {
-    /// Frames with `message`, one for each of the streams.
-    fn of(&mut self, message: &[u8]) -> &[u8] {
+    /// Makes frames with `message`, one for each of the streams. Returns their bytes: so many of the first ones.
+    fn make(&mut self, message: &[u8]) -> usize {
         let size = FRAME_HEAD_BYTES + message.len();
         let len = size * self.streams.len();
         // A turn after another offers the same.
@@ -43,6 +50,7 @@ impl Frames {
             self.bytes.clear();
             self.named.clear();
             self.size = size;
+            (self.copies, self.shared) = (0, None);
         }
         while self.bytes.len() < len {
             push_data_head(&mut self.bytes, message.len());
@@ -51,13 +59,34 @@ impl Frames {
         }
         // Clients open streams alike: the frames of one connection name mostly those of the next.
         let frames = self.bytes.chunks_exact_mut(size).zip(&mut self.named);
+        let mut has_changed = false;
         for ((frame, named), &stream) in frames.zip(&self.streams) {
             if *named != stream {
                 *named = stream;
                 set_stream(frame, stream);
+                has_changed = true;
             }
         }
-        &self.bytes[..len]
+        if has_changed {
+            (self.copies, self.shared) = (0, None);
+        }
+        len
+    }
+
+    /// Sends the first `len` bytes. Returns how many the kernel took; `None`: the connection failed.
+    fn send(&mut self, to: &mut Conn, len: usize, pages: &mut SharedPages) -> Option<usize> {
+        let bytes = &self.bytes[..len];
+        if len < SHARED_BYTES_MIN {
+            return send_now(&to.fd, bytes);
+        }
+        if !self.shared.is_some_and(|shared| pages.has(shared, len)) {
+            if self.copies < COPIES_MAX {
+                self.copies += 1;
+                return send_now(&to.fd, bytes);
+            }
+            self.shared = pages.put(&self.bytes);
+        }
+        if self.shared.is_some() { to.send_shared(bytes, pages) } else { send_now(&to.fd, bytes) }
     }
 }
 
@@ -166,9 +195,9 @@ impl Conns {
         if frames.streams.is_empty() {
             return false;
         }
-        let bytes = frames.of(message);
-        let taken = send_now(&conn.fd, bytes);
-        self.was_sent(slot, bytes, taken);
+        let len = frames.make(message);
+        let taken = frames.send(conn, len, &mut self.pages);
+        self.was_sent(slot, &frames.bytes[..len], taken);
         true
     }
 }
@@ -202,7 +231,8 @@ mod tests {
                     frame
                 })
                 .collect();
-            assert_eq!(frames.of(message), expected, "{message:?} for {streams:?}");
+            let len = frames.make(message);
+            assert_eq!(&frames.bytes[..len], expected, "{message:?} for {streams:?}");
         }
     }
 }
