@@ -197,7 +197,7 @@ pub(crate) struct Load {
     #[arg(long)]
     pub(crate) seed: Option<u64>,
 
-    /// Measure the floor after the run: send, writev, uring, best (of them) or off [default: best, for a server on this machine]
+    /// Measure the floor after the run: send, writev, uring, pages, best (of them) or off [default: best, for a server on this machine]
     #[arg(long, value_parser = floor_modes)]
     pub(crate) floor: Option<Modes>,
     /// Events that the floor sends in one write [default: the mean of one read]
@@ -308,6 +308,8 @@ pub(crate) enum Mode {
     Writev,
     /// Sends in batches through an io_uring, of frames that are adjacent in memory.
     Uring,
+    /// One sendfile(2) a socket, of pages in memory that all of them share: nothing is copied for each.
+    Pages,
 }
 
 impl Job {

@@ -5,8 +5,9 @@ use super::log::Batch;
 use super::ring::{Piece, Ring};
 use crate::options::Mode;
 use crate::tls::Session;
-use rustix::fd::AsRawFd;
-use rustix::io::{Errno, writev};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create, sendfile};
+use rustix::io::{Errno, pwrite, writev};
 use rustix::net::{SendFlags, send};
 use std::io::IoSlice;
 use std::net::TcpStream;
@@ -20,6 +21,8 @@ const SEALED_MAX: usize = 64;
 pub(crate) struct Outlet {
     pub(super) way: Way,
     gathers: bool,
+    /// What all sockets share.
+    pages: Option<OwnedFd>,
     /// Of each socket: watches that it carries, and its session, if there is TLS.
     streams: Vec<usize>,
     sessions: Vec<Session>,
@@ -43,12 +46,23 @@ impl Outlet {
         let (sockets, sessions): (_, Vec<_>) =
             guests.into_iter().map(|guest| (guest.socket, guest.tls)).unzip();
         let sessions: Vec<Session> = sessions.into_iter().flatten().collect();
-        if mode == Mode::Writev && !sessions.is_empty() {
-            note("send(2), because what is sealed is one piece".to_owned());
+        match mode {
+            Mode::Writev if !sessions.is_empty() => {
+                note("send(2), because what is sealed is one piece".to_owned());
+            }
+            Mode::Pages if !sessions.is_empty() => {
+                note("send(2), because what is sealed is another piece for each".to_owned());
+            }
+            Mode::Send | Mode::Writev | Mode::Uring | Mode::Pages => {}
         }
+        let pages = (mode == Mode::Pages && sessions.is_empty())
+            .then(|| memfd_create("floor", MemfdFlags::CLOEXEC))
+            .and_then(|file| {
+                file.map_err(|fault| note(format!("send(2), because no page can be shared ({fault})"))).ok()
+            });
         let gathers = mode == Mode::Writev && sessions.is_empty();
         let room = vec![Vec::new(); if ring.is_some() { SEALED_MAX } else { 1 }];
-        Self { way: Way { sockets, ring }, gathers, streams, sessions, room }
+        Self { way: Way { sockets, ring }, gathers, pages, streams, sessions, room }
     }
 
     /// Sends the whole batch to each of the sockets at `places`. `done` hears of each what it was to take, and how much it took.
@@ -58,7 +72,7 @@ impl Outlet {
         batch: &Batch,
         mut done: impl FnMut(usize, &[u8], Result<usize, Errno>),
     ) {
-        let Self { way, streams, sessions, room, .. } = self;
+        let Self { way, pages, streams, sessions, room, .. } = self;
         if !sessions.is_empty() {
             let mut first = 0;
             for some in places.chunks(room.len()) {
@@ -72,6 +86,15 @@ impl Outlet {
             return;
         }
         let bytes = |at: usize| batch.of(streams[places[at] as usize]);
+        if let Some(file) = pages {
+            let filled = fill(file, &batch.bytes);
+            for (at, &place) in places.iter().enumerate() {
+                let (socket, bytes) = (&way.sockets[place as usize], bytes(at));
+                let outcome = filled.and_then(|()| sendfile(socket, &*file, Some(&mut 0), bytes.len()));
+                done(at, bytes, outcome);
+            }
+            return;
+        }
         if !self.gathers {
             return way.send_each(places, bytes, |at, outcome| done(at, bytes(at), outcome));
         }
@@ -91,6 +114,17 @@ impl Outlet {
         seal(session, plain, &mut self.room[0]);
         &self.room[0]
     }
+}
+
+/// Makes these bytes all that is in the file. Pages that sockets still send are cut off from it first, and stay as they are.
+fn fill(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    ftruncate(file, 0)?;
+    let mut at = 0;
+    while !bytes.is_empty() {
+        let written = pwrite(file, bytes, at)?;
+        (at, bytes) = (at + written as u64, &bytes[written..]);
+    }
+    Ok(())
 }
 
 /// Fills `room` with what is sealed: nothing, if the keys are worn out.

@@ -112,7 +112,7 @@ pub(super) fn loopback(text: &str) -> Read<SocketAddr> {
 pub(super) fn modes(text: &str) -> Read<Modes> {
     match text {
         "all" => Ok(Mode::value_variants().to_vec()),
-        mode => one_mode(mode).ok_or("give send, writev, uring or all"),
+        mode => one_mode(mode).ok_or("give send, writev, uring, pages or all"),
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) fn floor_modes(text: &str) -> Read<Modes> {
     match text {
         "off" => Ok(Vec::new()),
         "best" => modes("all"),
-        mode => one_mode(mode).ok_or("give send, writev, uring, best or off"),
+        mode => one_mode(mode).ok_or("give send, writev, uring, pages, best or off"),
     }
 }
 

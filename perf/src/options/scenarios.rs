@@ -118,7 +118,7 @@ pub(crate) struct Lists {
 pub(crate) struct Floor {
     #[command(flatten)]
     pub(crate) base: Load,
-    /// How bytes are handed to the kernel: send, writev, uring or all
+    /// How bytes are handed to the kernel: send, writev, uring, pages or all
     #[arg(long = "mode", default_value = "all", value_parser = modes)]
     pub(crate) modes: Modes,
     /// CPUs of the sender [default: the first that is no --client-cpu]
@@ -130,7 +130,7 @@ pub(crate) struct Floor {
 pub(crate) struct Compare {
     #[command(flatten)]
     pub(crate) base: Load,
-    /// URL of a running server; floor (its cheapest mode), floor:send, floor:writev, floor:uring; a command line in one
+    /// URL of a running server; floor (its cheapest mode), floor:send, floor:writev, floor:uring, floor:pages; a command line in one
     /// argument with {port} in it, started for each round; protobuf:, http2: or tls: and one of these, which is then asked so
     /// (several may stand before one; the floor has no protobuf); etcd: and a URL or a command line (needs --features etcd)
     #[arg(required = true, num_args = 1.., value_parser = Subject::parse)]

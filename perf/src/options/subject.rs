@@ -75,7 +75,7 @@ impl Subject {
                 return Ok(Self::Floor(None));
             }
             let mode = mode.strip_prefix(':').and_then(|mode| Mode::from_str(mode, false).ok());
-            let mend = || "give floor, floor:send, floor:writev or floor:uring".to_owned();
+            let mend = || "give floor, floor:send, floor:writev, floor:uring or floor:pages".to_owned();
             return mode.map(|mode| Self::Floor(Some(mode))).ok_or_else(mend);
         }
         if text.contains("://") {

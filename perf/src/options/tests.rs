@@ -81,8 +81,8 @@ fanout --watcher 5 | --watcher|--watchers
 fanout --watchers | --watchers
 fanout --writers 11 | --writers "11": every writer needs an object of its own|raise --objects
 fanout --namespaces 2000 | --namespaces "2000": 1000 watchers cannot cover them all
-fanout --floor on | on|give send, writev, uring, best or off
-fanout --floor all | all|give send, writev, uring, best or off
+fanout --floor on | on|give send, writev, uring, pages, best or off
+fanout --floor all | all|give send, writev, uring, pages, best or off
 fanout --resource pods | pods|v1/PLURAL/KIND
 fanout --namespace A | A|a-z, 0-9
 fanout --seed=-1 | --seed
@@ -116,7 +116,7 @@ storm --rate max | a storm is measured at a steady rate
 storm --writers 11 | there are 10
 storm --duration 5s | --duration
 storm --live 0 | --live
-floor --mode sendto | sendto|give send, writev, uring or all
+floor --mode sendto | sendto|give send, writev, uring, pages or all
 floor --events-per-write 0 | 1..=1024
 floor --server http://x | --server
 compare floor | subjects "1": give two at least
