@@ -34,7 +34,7 @@ fanout --server-pid 12 --json --seed 9 --bookmarks --connect-rate 100 --token-fi
 fanout --i-own-this-server --floor writev --events-per-write 64 --out d --subject s --quiet --probe --ahead 3 | anywhere: true;
     floor: Some([Writev]); events_per_write: Some(64); out: Some("d"); subject: Some("s"); quiet: true; probe: true; ahead: 3
 fanout --floor off | floor: Some([])
-fanout --floor best | floor: Some([Send, Writev, Uring])
+fanout --floor best | floor: Some([Send, Writev, Uring, Pages])
 initial | watchers: 200; objects: 2000; writers: 8; list: false; gzip: false; namespace: "initial"; timeout: 120s
 initial --list --gzip --timeout 5s --json --objects 3 | list: true; gzip: true; json: true; timeout: 5s; objects: 3
 idle | watchers: 19000; prime: 1000; rounds: 1; objects: 1; duration: 50s; bookmarks: true; drain: 0ns
@@ -58,7 +58,7 @@ storm | watchers: 10000; live: 100; rounds: 5; objects: 10; close: Fin; spread: 
 storm --watchers 50 --live 3 --close rst --spread 1s --objects 4 | watchers: 50; live: 3; objects: 4; close: Rst; spread: 1s
 storm --lists --clients 7 | lists: Some(Lists { clients: 7, objects: 100000 }); objects: 10
 storm --objects 9 --lists | lists: Some(Lists { clients: 50, objects: 9 })
-floor | modes: [Send, Writev, Uring]; events_per_write: None; rounds: 1
+floor | modes: [Send, Writev, Uring, Pages]; events_per_write: None; rounds: 1
 floor --mode uring --events-per-write 64 --server-cpu 2-3 --rounds 5 | modes: [Uring]; events_per_write: Some(64);
     server_cpu: [2, 3]; rounds: 5
 compare http://127.0.0.1:1 floor | Floor(None)]; watchers: [1000]; rounds: 5; duration: 5s

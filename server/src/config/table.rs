@@ -331,7 +331,7 @@ pub(crate) static ROWS: [Row; 79] = [
     Row {
         name: "send-mode",
         value: "MODE",
-        help: "send (a copy for each client), io_uring, or auto: by kernel support",
+        help: "send, io_uring, or auto: by kernel support",
         standard: Standard::Text("auto"),
         in_file: true,
         set: Set::One(|config, text| {
