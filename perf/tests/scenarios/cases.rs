@@ -248,10 +248,10 @@ None 0 | livez_fresh_answered,calls_failed=null
 #[test]
 fn floor() {
     // 100 a second for half a second, to each of the 20; each round begins with another mode.
-    let modes = "records/*/subject=[\"floor\\u0020send\",\"floor\\u0020writev\",\"floor\\u0020uring\",\"floor\\u0020writev\",\
-        \"floor\\u0020uring\",\"floor\\u0020send\"] records/*/values/deliveries_checked=1000 records/*/object_bytes=2048 \
+    let modes = "records/*/subject=[\"floor\\u0020send\",\"floor\\u0020writev\",\"floor\\u0020uring\",\"floor\\u0020pages\",\
+        \"floor\\u0020writev\",\"floor\\u0020uring\",\"floor\\u0020pages\",\"floor\\u0020send\"] records/*/values/deliveries_checked=1000 records/*/object_bytes=2048 \
         records/*/values/server_cpu_ns_per_delivery>0 records/*/values/frame_bytes>2047 records/*/values/frame_bytes<2150 \
-        clean=true best_mode=send|writev|uring";
+        clean=true best_mode=send|writev|uring|pages";
     let options = "--rate 100 --warmup 100ms --duration 400ms --objects 4 --size 2KiB --rounds 2";
     revcast_perf(&format!("{FLOOR} {options}")).report(0, modes);
     // The last connection has two streams. What is sealed is one piece.
@@ -259,7 +259,7 @@ fn floor() {
     for tls in ["", "--tls"] {
         let subjects = format!(
             "records/*/subject=[\"floor\\u0020send,\\u0020HTTP/2\\u0020with\\u00206\\u0020streams{0}\",\"floor\\u0020writev,\\u0020HTTP/2\\u0020with\\u00206\\u0020streams{0}\",\
-            \"floor\\u0020uring,\\u0020HTTP/2\\u0020with\\u00206\\u0020streams{0}\"]",
+            \"floor\\u0020uring,\\u0020HTTP/2\\u0020with\\u00206\\u0020streams{0}\",\"floor\\u0020pages,\\u0020HTTP/2\\u0020with\\u00206\\u0020streams{0}\"]",
             if tls.is_empty() { "" } else { ",\\u0020TLS" }
         );
         let right = "clean=true records/*/values/deliveries_checked=1000 protocol~HTTP/2";
