@@ -51,7 +51,7 @@ impl SharedPages {
         let filled = match &self.file {
             File::Off => return None,
             File::Made(file) => fill(file, bytes),
-            File::Unmade => memfd_create("revcast-events", MemfdFlags::CLOEXEC).and_then(|file| {
+            File::Unmade => make().and_then(|file| {
                 fill(&file, bytes)?;
                 self.file = File::Made(file);
                 Ok(())
@@ -98,6 +98,12 @@ impl SharedPages {
         crate::log::info(&format!("sockets cannot share pages, so each event is copied for each: {error}"));
         self.file = File::Off;
     }
+}
+
+fn make() -> Result<OwnedFd, Errno> {
+    let make = |more| memfd_create("revcast-events", MemfdFlags::CLOEXEC | more);
+    // Where a system allows no file in memory that could be executed; kernels before 6.3 do not know it.
+    make(MemfdFlags::NOEXEC_SEAL).or_else(|_| make(MemfdFlags::empty()))
 }
 
 /// Makes these bytes all that is in the file, in other pages than before.
