@@ -364,7 +364,7 @@ fn the_profile_allows_io_uring_and_not_much_else() {
     let names: Vec<&str> =
         allowed["names"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     assert!(names.is_sorted() && names.windows(2).all(|pair| pair[0] != pair[1]));
-    for name in ["io_uring_setup", "io_uring_enter", "io_uring_register"] {
+    for name in ["io_uring_setup", "io_uring_enter", "io_uring_register", "memfd_create", "sendfile"] {
         assert!(names.contains(&name), "{name}");
     }
     for name in [

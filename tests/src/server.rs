@@ -213,6 +213,18 @@ impl Server {
         server
     }
 
+    /// Whether it has a file for pages that sockets share.
+    ///
+    /// # Panics
+    /// When it is not there any more.
+    #[must_use]
+    pub fn shares_pages(&self) -> bool {
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("a process");
+        descriptors
+            .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+            .any(|link| link.to_string_lossy().contains("memfd:revcast-events"))
+    }
+
     /// Waits until it serves.
     ///
     /// # Panics

@@ -122,25 +122,46 @@ fn write_long(client: &Client, number: u64, bytes: usize) {
     assert_eq!(client.send("POST", PATH, &object).status, 201);
 }
 
-/// Whether the server has a file for pages that sockets share.
-fn shares_pages(server: &Server) -> bool {
-    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
-    let links = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
-    links.into_iter().any(|link| link.to_string_lossy().contains("memfd:revcast-events"))
+/// What each event of a test holds: of short ones thirty make a write of one connection, a long one is one of its own.
+fn size_of(number: u64) -> usize {
+    [1_000, 1_500, 2_500, 90_000, 2_000][usize::try_from(number % 5).unwrap()]
 }
+
+fn is_event(number: u64, (kind, object): &(String, serde_json::Value), who: &str) {
+    assert_eq!(kind, "ADDED", "{who}");
+    assert_eq!(object["metadata"]["name"], format!("n{number}"), "{who}");
+    assert_eq!(object["data"]["k"], long_value(number, size_of(number)), "{who}, n{number}");
+}
+
+const LONG_EVENTS: u64 = 40;
 
 /// Sockets send from the same pages: what one has not read yet does not change when others are sent something else.
 #[test]
 fn what_many_are_sent_stays_as_it_was_for_those_that_read_late() {
+    for (mode, shares) in [("send", false), ("io_uring", true)] {
+        let server = Server::start(&["--send-mode", mode, "--shards", "1"]);
+        let client = server.client();
+        let mut watches: Vec<Watch> =
+            (0..8).map(|_| client.watch(&format!("{PATH}?watch=1")).unwrap()).collect();
+        server.wait_for_metric("revcast_watchers", 8);
+        (0..LONG_EVENTS).for_each(|number| write_long(&client, number, size_of(number)));
+        assert_eq!(server.shares_pages(), shares, "{mode}");
+        for (at, watch) in watches.iter_mut().enumerate() {
+            (0..LONG_EVENTS)
+                .for_each(|number| is_event(number, &watch.next_event(), &format!("{mode}, {at}")));
+        }
+    }
+}
+
+/// The same with many streams on each connection.
+#[test]
+fn what_many_streams_are_sent_stays_as_it_was_for_those_that_read_late() {
     const STREAMS: usize = 30;
-    const EVENTS: u64 = 40;
-    // Of short ones thirty make a write of one connection, a long one is one of its own.
-    let size = |number: u64| [1_000, 1_500, 2_500, 90_000, 2_000][usize::try_from(number % 5).unwrap()];
     for (mode, shares) in [("send", false), ("io_uring", true)] {
         let server = Server::start(&["--send-mode", mode, "--shards", "1"]);
         let client = server.client();
         let target = format!("{PATH}?watch=1");
-        let mut connections: Vec<(Connection, Vec<u32>)> = (0..8)
+        let mut connections: Vec<(Connection, Vec<u32>)> = (0..10)
             .map(|number| {
                 let mut connection = Connection::open_with(
                     &server.address,
@@ -148,7 +169,7 @@ fn what_many_are_sent_stays_as_it_was_for_those_that_read_late() {
                 );
                 connection.send(Frame::window_update(0, 1 << 30));
                 // Streams have other numbers on some connections.
-                for _ in 0..number % 3 {
+                for _ in 0..number / 6 {
                     assert_eq!(connection.get(PATH).status, 200);
                 }
                 let streams: Vec<u32> =
@@ -159,24 +180,13 @@ fn what_many_are_sent_stays_as_it_was_for_those_that_read_late() {
                 (connection, streams)
             })
             .collect();
-        let mut alone: Vec<Watch> = (0..8).map(|_| client.watch(&target).unwrap()).collect();
-        server.wait_for_metric("revcast_watchers", 8 * STREAMS as u64 + 8);
-        for number in 0..EVENTS {
-            write_long(&client, number, size(number));
-        }
-        assert_eq!(shares_pages(&server), shares, "{mode}");
-        let is = |number: u64, (kind, object): (String, serde_json::Value), who: &str| {
-            assert_eq!(kind, "ADDED", "{who}");
-            assert_eq!(object["metadata"]["name"], format!("n{number}"), "{who}");
-            assert_eq!(object["data"]["k"], long_value(number, size(number)), "{who}, n{number}");
-        };
-        for (at, watch) in alone.iter_mut().enumerate() {
-            (0..EVENTS).for_each(|number| is(number, watch.next_event(), &format!("{mode}, alone {at}")));
-        }
+        server.wait_for_metric("revcast_watchers", 10 * STREAMS as u64);
+        (0..LONG_EVENTS).for_each(|number| write_long(&client, number, size_of(number)));
+        assert_eq!(server.shares_pages(), shares, "{mode}");
         for (at, (connection, streams)) in connections.iter_mut().enumerate() {
             for &stream in &*streams {
                 let who = format!("{mode}, stream {stream} of connection {at}");
-                (0..EVENTS).for_each(|number| is(number, connection.event(stream), &who));
+                (0..LONG_EVENTS).for_each(|number| is_event(number, &connection.event(stream), &who));
             }
         }
     }
@@ -203,5 +213,5 @@ fn a_connection_that_was_sent_long_events_carries_requests_after_its_watch() {
             assert_eq!(reply.json()["data"]["k"], long_value(1, 100_000));
         }
     }
-    assert!(shares_pages(&server), "or the test shows nothing");
+    assert!(server.shares_pages(), "or the test shows nothing");
 }

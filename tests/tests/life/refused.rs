@@ -101,6 +101,15 @@ fn a_server_serves_under_the_profile_that_is_shipped() {
         assert_eq!(watch.next_event().1["metadata"]["name"], name);
     }
     assert!(server.metric("revcast_watchers") == 1);
+    // Nor does it refuse what long events for many need.
+    let mut many: Vec<_> =
+        (0..16).map(|_| client.watch(&format!("{path}?watch=1&labelSelector=long")).unwrap()).collect();
+    server.wait_for_metric("revcast_watchers", 17);
+    let long =
+        json!({"metadata": {"name": "long", "labels": {"long": ""}}, "data": {"k": "x".repeat(100_000)}});
+    assert_eq!(client.send("POST", path, &long).status, 201);
+    assert!(many.iter_mut().all(|watch| watch.next_event().1["data"] == long["data"]));
+    assert!(server.shares_pages());
     server.signal(rustix::process::Signal::TERM);
     assert_eq!(server.await_end(std::time::Duration::from_secs(10)), 0);
 

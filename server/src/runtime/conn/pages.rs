@@ -100,6 +100,7 @@ impl SharedPages {
     }
 }
 
+/// An empty file.
 fn make() -> Result<OwnedFd, Errno> {
     let make = |more| memfd_create("revcast-events", MemfdFlags::CLOEXEC | more);
     // Where a system allows no file in memory that could be executed; kernels before 6.3 do not know it.

@@ -84,7 +84,8 @@ impl Frames {
                 self.copies += 1;
                 return send_now(&to.fd, bytes);
             }
-            self.shared = pages.put(&self.bytes);
+            // After a failure some more are copied before the next attempt.
+            (self.copies, self.shared) = (0, pages.put(&self.bytes));
         }
         if self.shared.is_some() { to.send_shared(bytes, pages) } else { send_now(&to.fd, bytes) }
     }
@@ -204,7 +205,10 @@ impl Conns {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
     use super::*;
+    use crate::runtime::conn::tests::{link, pair};
 
     #[test]
     fn frames_name_the_streams_that_are_asked_for_whatever_they_named_before() {
@@ -233,6 +237,58 @@ mod tests {
                 .collect();
             let len = frames.make(message);
             assert_eq!(&frames.bytes[..len], expected, "{message:?} for {streams:?}");
+        }
+    }
+
+    #[test]
+    fn frames_that_many_connections_get_go_into_pages_once_and_again_when_they_or_the_pages_change() {
+        let message = vec![b'm'; SHARED_BYTES_MIN / 4];
+        let mut connections: Vec<_> = (0..6)
+            .map(|_| {
+                let (ours, theirs) = pair();
+                (Conn::new(link(ours, None)), theirs, Vec::new())
+            })
+            .collect();
+        let (mut frames, mut pages) = (Frames::default(), SharedPages::default());
+        let mut send_each = |message: &[u8], streams: &[u32], pages: &mut SharedPages| {
+            let mut in_pages = Vec::new();
+            for (conn, theirs, expected) in &mut connections {
+                frames.streams = streams.to_vec();
+                let len = frames.make(message);
+                let taken = frames.send(conn, len, pages).expect("an open connection");
+                assert_eq!(taken, len, "there is room");
+                expected.extend_from_slice(&frames.bytes[..len]);
+                in_pages.push(frames.shared.is_some_and(|shared| pages.has(shared, len)));
+                // What the first ones get is read at once, the rest when it is all sent.
+                if in_pages.len() <= 3 {
+                    let mut got = vec![0; expected.len()];
+                    theirs.read_exact(&mut got).expect("what was sent");
+                    assert!(got == *expected);
+                    expected.clear();
+                }
+            }
+            in_pages
+        };
+        let after_copies = [false, false, false, true, true, true];
+        let streams = [1, 3, 5, 7];
+        assert_eq!(send_each(&message, &streams, &mut pages), after_copies);
+        assert_eq!(send_each(&message, &streams, &mut pages), [true; 6], "another turn offers the same");
+        // Of so few bytes a copy is sent.
+        send_each(&message, &streams[..3], &mut pages);
+        assert_eq!(send_each(&message, &[3, 5, 7, 9], &mut pages), after_copies, "other streams");
+        let changed = vec![b'n'; message.len()];
+        assert_eq!(send_each(&changed, &[3, 5, 7, 9], &mut pages), after_copies, "another message");
+        assert!(pages.put(b"another's").is_some());
+        assert_eq!(send_each(&changed, &[3, 5, 7, 9], &mut pages), after_copies, "other bytes in the pages");
+        assert_eq!(send_each(&changed, &[3, 5, 7, 9, 11], &mut pages), after_copies, "more streams");
+        assert_eq!(send_each(&changed, &[3, 5, 7, 9], &mut pages), [true; 6], "some of them");
+        let mut off = SharedPages::off();
+        assert_eq!(send_each(&message, &streams, &mut off), [false; 6]);
+        for (conn, mut theirs, expected) in connections {
+            drop(conn);
+            let mut got = Vec::new();
+            theirs.read_to_end(&mut got).expect("what was sent");
+            assert!(got == expected);
         }
     }
 }
