@@ -54,21 +54,27 @@ pub(crate) fn check_sender(base: &Load) -> Result<(), BadOption> {
 /// Writes of fewer bytes are copied with less work than pages are shared.
 const PAGES_BYTES_MIN: usize = 16 << 10;
 
-/// Measures some modes; the one with the least CPU a delivery comes first.
+impl Ask {
+    /// Those of several modes that can be the best; a single one is what was asked for.
+    pub(crate) fn worth(&self, modes: &[Mode]) -> Vec<Mode> {
+        let base = &self.base;
+        let (Size::Object(size) | Size::Frame(size)) = self.size;
+        let watches = base.streams().unwrap_or(1).min(base.watchers.max(1)) as usize;
+        let write_bytes = size.saturating_mul(watches).saturating_mul(self.events_per_write as usize);
+        let is_worth = |mode: &Mode| match mode {
+            Mode::Send | Mode::Uring => true,
+            // What is sealed is one piece.
+            Mode::Writev => !base.tls(),
+            // And another one for each.
+            Mode::Pages => !base.tls() && write_bytes >= PAGES_BYTES_MIN,
+        };
+        modes.iter().copied().filter(|mode| modes.len() == 1 || is_worth(mode)).collect()
+    }
+}
+
+/// Measures some modes, as far as they are [worth](Ask::worth) it; the one with the least CPU a delivery comes first.
 pub(crate) fn measure_all(ask: &Ask, modes: &[Mode]) -> Result<Vec<Record>, Trouble> {
-    let base = &ask.base;
-    let (Size::Object(size) | Size::Frame(size)) = ask.size;
-    let watches = base.streams().unwrap_or(1).min(base.watchers.max(1)) as usize;
-    let write_bytes = size.saturating_mul(watches).saturating_mul(ask.events_per_write as usize);
-    let is_one = |mode: &&Mode| match mode {
-        Mode::Send | Mode::Uring => true,
-        // What is sealed is one piece.
-        Mode::Writev => !base.tls(),
-        // And another one for each.
-        Mode::Pages => !base.tls() && write_bytes >= PAGES_BYTES_MIN,
-    };
-    let is_one = |mode: &&Mode| modes.len() == 1 || is_one(mode);
-    let found = modes.iter().filter(is_one).map(|&mode| {
+    let found = ask.worth(modes).into_iter().map(|mode| {
         eprintln!("the floor, {}", value_name(&mode));
         measure(ask, mode)
     });

@@ -27,7 +27,7 @@ pub(crate) fn add_beside(args: &Load, address: SocketAddr, record: &mut Record) 
         None if !address.ip().is_loopback() || !record.facts.contains_key("server_pid") => return,
         None => Mode::value_variants(),
     };
-    let Some(ask) = ask(args, record, modes.len()).filter(|_| !modes.is_empty()) else { return };
+    let Some(ask) = ask(args, record, modes).filter(|_| !modes.is_empty()) else { return };
     if let Err(why) = add(&ask, modes, record) {
         record.tell("floor_fault", why.to_string());
     }
@@ -65,21 +65,19 @@ fn add(ask: &Ask, modes: &[Mode], record: &mut Record) -> Result<(), Trouble> {
 }
 
 /// The floor of what a run showed, measured for about three seconds over all modes. `None`: nothing was delivered.
-fn ask(args: &Load, record: &Record, modes: usize) -> Option<Ask> {
+fn ask(args: &Load, record: &Record, modes: &[Mode]) -> Option<Ask> {
     let frame_bytes = usize::try_from(whole(record.value("frame_bytes")?)).ok()?;
     // A watcher of one namespace of several, or behind a selector, gets a part of the writes.
     let all = record.count("writes") * f64::from(record.watchers);
     let part = if all > 0.0 { (record.count("deliveries") / all).min(1.0) } else { 1.0 };
     let rate = args.rate.per_second().map_or(Rate::Max, |rate| Rate::PerSecond((rate * part).max(0.001)));
-    let share = MEASURED / u32::try_from(modes).unwrap_or(1).max(1);
     let pid = record.facts.get("server_pid").and_then(|pid| u32::try_from(pid.as_u64()?).ok());
-    Some(Ask {
+    let mut ask = Ask {
         base: Load {
             rate,
             // Nothing else goes on beside the floor.
             mixture: Mixture::default(),
             probe: false,
-            duration: args.duration.min(share),
             warmup: args.warmup.min(WARMUP_MAX),
             ..args.clone()
         },
@@ -87,7 +85,10 @@ fn ask(args: &Load, record: &Record, modes: usize) -> Option<Ask> {
         events_per_write: events_per_write_of(args, record),
         // Empty: anywhere.
         server_cpus: pid.and_then(process::cpus_of).unwrap_or_default(),
-    })
+    };
+    let share = MEASURED / u32::try_from(ask.worth(modes).len()).unwrap_or(1).max(1);
+    ask.base.duration = ask.base.duration.min(share);
+    Some(ask)
 }
 
 /// How many events of each watch a write of that server carried, if nobody says it: what one read found, in the mean. At the highest
@@ -119,13 +120,21 @@ mod tests {
     #[test]
     fn the_floor_matches_what_was_shown() {
         let args = Load { rate: Rate::PerSecond(20.0), ..Load::default() };
-        let floor = ask(&args, &record(2.6), 3).expect("something was delivered");
+        let all = Mode::value_variants();
+        let floor = ask(&args, &record(2.6), all).expect("something was delivered");
         assert!(matches!(floor.size, Size::Frame(1083)) && floor.events_per_write == 3, "{floor:?}");
         assert_eq!(floor.base.rate, Rate::PerSecond(10.0), "each watcher got half of the writes");
+        assert_eq!(floor.worth(all), [Mode::Send, Mode::Writev, Mode::Uring], "for pages that is too little");
         assert_eq!(floor.base.duration, Duration::from_secs(1));
-        let max = ask(&Load { rate: Rate::Max, ..args.clone() }, &record(2.6), 1).expect("as above");
+        let mut long = record(2.6);
+        long.set("frame_bytes", 16_384);
+        let long = ask(&args, &long, all).expect("as above");
+        assert_eq!((long.worth(all), long.base.duration), (all.to_vec(), Duration::from_millis(750)));
+        assert_eq!(floor.worth(&[Mode::Pages]), [Mode::Pages], "it was asked for");
+        let max =
+            ask(&Load { rate: Rate::Max, ..args.clone() }, &record(2.6), &[Mode::Send]).expect("as above");
         assert_eq!(max.base.rate, Rate::Max);
-        assert!(ask(&args, &Record::default(), 1).is_none());
+        assert!(ask(&args, &Record::default(), all).is_none());
         assert_eq!(events_per_write_of(&args, &record(1e9)), EVENTS_PER_WRITE_MAX);
         assert_eq!(events_per_write_of(&args, &record(0.1)), 1);
         let told = Load { events_per_write: Some(64), ..args };
