@@ -137,24 +137,6 @@ const LONG_EVENTS: u64 = 40;
 
 /// Sockets send from the same pages: what one has not read yet does not change when others are sent something else.
 #[test]
-fn what_many_are_sent_stays_as_it_was_for_those_that_read_late() {
-    for (mode, shares) in [("send", false), ("io_uring", true)] {
-        let server = Server::start(&["--send-mode", mode, "--shards", "1"]);
-        let client = server.client();
-        let mut watches: Vec<Watch> =
-            (0..8).map(|_| client.watch(&format!("{PATH}?watch=1")).unwrap()).collect();
-        server.wait_for_metric("revcast_watchers", 8);
-        (0..LONG_EVENTS).for_each(|number| write_long(&client, number, size_of(number)));
-        assert_eq!(server.shares_pages(), shares, "{mode}");
-        for (at, watch) in watches.iter_mut().enumerate() {
-            (0..LONG_EVENTS)
-                .for_each(|number| is_event(number, &watch.next_event(), &format!("{mode}, {at}")));
-        }
-    }
-}
-
-/// The same with many streams on each connection.
-#[test]
 fn what_many_streams_are_sent_stays_as_it_was_for_those_that_read_late() {
     const STREAMS: usize = 30;
     for (mode, shares) in [("send", false), ("io_uring", true)] {
@@ -190,28 +172,4 @@ fn what_many_streams_are_sent_stays_as_it_was_for_those_that_read_late() {
             }
         }
     }
-}
-
-/// A connection that was sent shared pages carries requests again, which wait for what the client sends.
-#[test]
-fn a_connection_that_was_sent_long_events_carries_requests_after_its_watch() {
-    let server = Server::start(&["--shards", "1"]);
-    let client = server.client();
-    let target = format!("{PATH}?watch=1&timeoutSeconds=3");
-    let mut watches: Vec<Watch> = (0..8).map(|_| client.watch(&target).unwrap()).collect();
-    server.wait_for_metric("revcast_watchers", 8);
-    write_long(&client, 1, 100_000);
-    for watch in &mut watches {
-        assert_eq!(watch.next_event().1["data"]["k"], long_value(1, 100_000));
-    }
-    for mut watch in watches {
-        assert!(watch.rest().is_empty());
-        let mut connection = watch.into_connection();
-        for _ in 0..2 {
-            std::thread::sleep(Duration::from_millis(20));
-            let reply = connection.request("GET", &format!("{PATH}/n1"), &[], &[]).unwrap();
-            assert_eq!(reply.json()["data"]["k"], long_value(1, 100_000));
-        }
-    }
-    assert!(server.shares_pages(), "or the test shows nothing");
 }

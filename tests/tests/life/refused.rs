@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use revcast_tests::http2::Connection;
 use revcast_tests::server::{Server, binary, command};
 use seccompiler::{BpfProgram, apply_filter, compile_from_json};
 use serde_json::{Value, json};
@@ -101,14 +102,23 @@ fn a_server_serves_under_the_profile_that_is_shipped() {
         assert_eq!(watch.next_event().1["metadata"]["name"], name);
     }
     assert!(server.metric("revcast_watchers") == 1);
-    // Nor does it refuse what long events for many need.
-    let mut many: Vec<_> =
-        (0..16).map(|_| client.watch(&format!("{path}?watch=1&labelSelector=long")).unwrap()).collect();
-    server.wait_for_metric("revcast_watchers", 17);
-    let long =
-        json!({"metadata": {"name": "long", "labels": {"long": ""}}, "data": {"k": "x".repeat(100_000)}});
-    assert_eq!(client.send("POST", path, &long).status, 201);
-    assert!(many.iter_mut().all(|watch| watch.next_event().1["data"] == long["data"]));
+    // Nor does it refuse what events for many streams need.
+    // Four of the connections are on the same shard.
+    let mut many: Vec<_> = (0..12)
+        .map(|_| {
+            let mut connection = Connection::open(&server.address);
+            let target = format!("{path}?watch=1&labelSelector=many");
+            let streams: Vec<u32> = (0..10).map(|_| connection.request("GET", &target, &[], true)).collect();
+            assert!(streams.iter().all(|&stream| connection.head(stream).status == 200));
+            (connection, streams)
+        })
+        .collect();
+    server.wait_for_metric("revcast_watchers", 121);
+    let object = json!({"metadata": {"name": "c", "labels": {"many": ""}}, "data": {"k": "x".repeat(3_000)}});
+    assert_eq!(client.send("POST", path, &object).status, 201);
+    for (connection, streams) in &mut many {
+        assert!(streams.iter().all(|&stream| connection.event(stream).1["data"] == object["data"]));
+    }
     assert!(server.shares_pages());
     server.signal(rustix::process::Signal::TERM);
     assert_eq!(server.await_end(std::time::Duration::from_secs(10)), 0);

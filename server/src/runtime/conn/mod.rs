@@ -190,10 +190,6 @@ impl Conn {
     fn into_link(self) -> Link {
         let Rare { tls, unsent, unread, permit, .. } = self.rare.map_or_else(Rare::default, |rare| *rare);
         let (unsent, keep_alive) = (unsent.into_bytes(), self.keep_alive);
-        if self.is_nonblocking {
-            // Requests are read by glommio, which waits in the kernel. If this fails, so does its next read.
-            let _asked = ioctl_fionbio(&self.fd, false);
-        }
         Link { socket: self.fd, tls, unsent, unread, permit, keep_alive }
     }
 

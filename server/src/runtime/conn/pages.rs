@@ -11,20 +11,10 @@ use rustix::io::{Errno, pwrite};
 
 use super::unsent::{is_full, send_now};
 
-/// Bytes that went to so many sockets are worth pages of their own, which cost as much as so many copies.
-pub(in crate::runtime) const COPIES_MAX: u32 = 3;
-
 /// The pages of one shard: those of the bytes that were put into them last.
 #[derive(Debug, Default)]
-pub(in crate::runtime) struct SharedPages {
-    file: File,
-    /// How often bytes were put.
-    puts: u64,
-}
-
-#[derive(Debug, Default)]
-enum File {
-    /// It is made for the first bytes.
+pub(in crate::runtime) enum SharedPages {
+    /// The file is made for the first bytes.
     #[default]
     Unmade,
     Made(OwnedFd),
@@ -32,52 +22,34 @@ enum File {
     Off,
 }
 
-/// Bytes that were put into the pages, until others are.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::runtime) struct Shared {
-    put: u64,
-    len: usize,
-}
-
 impl SharedPages {
-    /// Copies for all.
-    pub(in crate::runtime) const fn off() -> Self {
-        Self { file: File::Off, puts: 0 }
-    }
-
-    /// Puts these bytes into the pages, instead of those before. `None`: there are no pages for them.
-    pub(in crate::runtime) fn put(&mut self, bytes: &[u8]) -> Option<Shared> {
-        self.puts += 1;
-        let filled = match &self.file {
-            File::Off => return None,
-            File::Made(file) => fill(file, bytes),
-            File::Unmade => make().and_then(|file| {
+    /// Puts these bytes into the pages, instead of those before. Returns whether they are there.
+    pub(in crate::runtime) fn put(&mut self, bytes: &[u8]) -> bool {
+        let filled = match self {
+            Self::Off => return false,
+            Self::Made(file) => fill(file, bytes),
+            Self::Unmade => make().and_then(|file| {
                 fill(&file, bytes)?;
-                self.file = File::Made(file);
+                *self = Self::Made(file);
                 Ok(())
             }),
         };
         match filled {
-            Ok(()) => return Some(Shared { put: self.puts, len: bytes.len() }),
+            Ok(()) => return true,
             // There may be a page the next time.
             Err(Errno::NOMEM | Errno::NOSPC | Errno::MFILE | Errno::NFILE) => {}
             Err(error) => self.give_up(error),
         }
-        None
-    }
-
-    /// Whether the first `len` bytes of what was put are still there.
-    pub(in crate::runtime) const fn has(&self, shared: Shared, len: usize) -> bool {
-        shared.put == self.puts && len <= shared.len
+        false
     }
 
     /// Sends these bytes, the first ones of what was put last, to a socket that does not block. Returns how many the kernel took.
     /// `None`: the connection failed.
     pub(in crate::runtime) fn send(&mut self, to: impl AsFd, bytes: &[u8]) -> Option<usize> {
-        let File::Made(file) = &self.file else { return send_now(to, bytes) };
+        let Self::Made(file) = self else { return send_now(to, bytes) };
         let mut from = 0;
         let error = loop {
-            match sendfile(&to, file, Some(&mut from), bytes.len()) {
+            match sendfile(&to, &*file, Some(&mut from), bytes.len()) {
                 Ok(taken) if taken > 0 || bytes.is_empty() => return Some(taken),
                 // The file is shorter than was said.
                 Ok(_) => break Errno::IO,
@@ -96,7 +68,7 @@ impl SharedPages {
 
     fn give_up(&mut self, error: Errno) {
         crate::log::info(&format!("sockets cannot share pages, so each event is copied for each: {error}"));
-        self.file = File::Off;
+        *self = Self::Off;
     }
 }
 
@@ -151,7 +123,7 @@ mod tests {
         // Whole pages, parts of one, longer and shorter than those before.
         for (seed, len) in (0..).zip([20_000, 4096, 1, 65_536, 300, 70_001, 8192, 4095, 30_000, 5]) {
             let held = bytes(seed, len);
-            assert!(pages.put(&held).is_some());
+            assert!(pages.put(&held));
             for (number, ((ours, _), expected)) in pairs.iter().zip(&mut expected).enumerate() {
                 // Some take the first part only.
                 let part = &held[..held.len() / (number + 1)];
@@ -159,7 +131,7 @@ mod tests {
                 expected.extend_from_slice(&part[..taken]);
             }
         }
-        assert!(pages.put(b"other bytes").is_some());
+        assert!(pages.put(b"other bytes"));
         for ((ours, mut theirs), expected) in pairs.into_iter().zip(expected) {
             drop(ours);
             let mut got = Vec::new();
@@ -167,23 +139,14 @@ mod tests {
             assert!(expected.len() > 20_000);
             assert_eq!(got, expected);
         }
-        assert!(matches!(pages.file, File::Made(_)));
-    }
-
-    #[test]
-    fn bytes_are_there_until_others_are_put() {
-        let mut pages = SharedPages::default();
-        let first = pages.put(b"first").expect("pages");
-        assert!(pages.has(first, 5) && pages.has(first, 3) && !pages.has(first, 6));
-        let second = pages.put(b"the second").expect("pages");
-        assert!(pages.has(second, 10) && !pages.has(first, 3));
+        assert!(matches!(pages, SharedPages::Made(_)));
     }
 
     #[test]
     fn a_socket_that_is_full_takes_a_part_then_nothing_and_one_that_is_closed_fails() {
         let mut pages = SharedPages::default();
         let held = bytes(7, 100_000);
-        assert!(pages.put(&held).is_some());
+        assert!(pages.put(&held));
         let (ours, mut theirs) = pair();
         let (mut total, mut least) = (0, usize::MAX);
         while least > 0 {
@@ -200,20 +163,20 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(1));
             pages.send(&ours, &held).is_none()
         }));
-        assert!(matches!(pages.file, File::Made(_)), "it was the socket's fault");
+        assert!(matches!(pages, SharedPages::Made(_)), "it was the socket's fault");
     }
 
     #[test]
     fn where_pages_cannot_be_shared_bytes_are_copied() {
         let (ours, mut theirs) = pair();
-        let mut off = SharedPages::off();
-        assert!(off.put(b"some bytes").is_none());
+        let mut off = SharedPages::Off;
+        assert!(!off.put(b"some bytes"));
         assert_eq!(off.send(&ours, b"some bytes"), Some(10));
         // From what is no file the kernel sends nothing.
         let (no_file, _) = pair();
-        let mut broken = SharedPages { file: File::Made(no_file.into()), puts: 0 };
+        let mut broken = SharedPages::Made(no_file.into());
         assert_eq!(broken.send(&ours, b", and more"), Some(10));
-        assert!(matches!(broken.file, File::Off));
+        assert!(matches!(broken, SharedPages::Off));
         drop(ours);
         let mut got = String::new();
         theirs.read_to_string(&mut got).expect("what was sent");

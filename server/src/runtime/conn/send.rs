@@ -7,7 +7,6 @@ use revcast_engine::{Sent, WatcherId};
 use rustix::io::Errno;
 
 use super::offer::Offer;
-use super::pages::COPIES_MAX;
 use super::table::Slot;
 use super::unsent::{is_full, send_now};
 use super::{Conn, Conns, Place, Streams};
@@ -16,8 +15,6 @@ use crate::runtime::sys::sends::Sends;
 
 /// Collected bytes beyond this are passed to the kernel before the end of the turn.
 const OUTBOX_BYTES_MAX: usize = 1 << 20;
-/// From so many bytes on shared pages are less work than a batch of copies.
-const SHARED_BYTES_MIN: usize = 32 << 10;
 
 impl Offer<'_> {
     /// The bytes to send directly to a stream whose wire form is the engine's own.
@@ -55,8 +52,8 @@ impl Conns {
         }
     }
 
-    /// Offers the same to several streams: to those whose wire form it is with one system call, or from shared pages if it is long.
-    /// `place_of` returns where a watch's stream is.
+    /// Offers the same to several streams, with one system call for those whose wire form it is. `place_of` returns where a
+    /// watch's stream is.
     pub(in crate::runtime) fn offer_each(
         &mut self,
         to: &[WatcherId],
@@ -65,9 +62,7 @@ impl Conns {
         answers: &mut Vec<Sent>,
     ) {
         self.begin();
-        let mut sends = self.sends.take_if(|_| to.len() > 1);
-        let is_long = matches!(what, Offer::Messages(run) if run.bytes().len() >= SHARED_BYTES_MIN);
-        let may_share = is_long && to.len() > COPIES_MAX as usize;
+        let sends = self.sends.take_if(|_| to.len() > 1);
         let (mut fds, mut places) = std::mem::take(&mut self.batch);
         fds.clear();
         places.clear();
@@ -87,9 +82,9 @@ impl Conns {
                 continue;
             }
             rest = after;
-            match carrier(&mut self.slots, place, id).filter(|conn| {
-                (sends.is_some() || may_share) && conn.is_direct() && conn.rests_within_messages()
-            }) {
+            match carrier(&mut self.slots, place, id)
+                .filter(|conn| sends.is_some() && conn.is_direct() && conn.rests_within_messages())
+            {
                 Some(conn) => {
                     fds.push(conn.fd.as_raw_fd());
                     verbatim = what.verbatim(conn);
@@ -100,25 +95,17 @@ impl Conns {
                 None => answers.push(self.offer(place, id, what)),
             }
         }
-        let is_shared = may_share && places.len() > COPIES_MAX as usize && self.pages.put(verbatim).is_some();
-        let sent = sends.as_mut().filter(|_| !is_shared).map(|sends| sends.send(&fds, |_| verbatim));
-        let (outcomes, result) = sent.unwrap_or((&[], Ok(())));
-        for (number, &(place, slot)) in places.iter().enumerate() {
-            let taken = if is_shared {
-                let Self { slots, pages, .. } = self;
-                Some(slots[slot as usize].conn.as_mut().and_then(|conn| conn.send_shared(verbatim, pages)))
-            } else {
-                outcomes.get(number).copied().flatten().map(taken)
-            };
-            answers[place] = match taken {
-                Some(Some(taken)) if taken == verbatim.len() => Sent::Took(taken),
-                Some(Some(taken)) => self.took(slot, taken, verbatim, what),
-                Some(None) => Sent::Gone,
-                // There is no ring, or it failed before.
-                None => self.offer(Place::alone(slot), to[place - first], what),
-            };
-        }
-        if let Some(sends) = sends {
+        if let Some(mut sends) = sends {
+            let (outcomes, result) = sends.send(&fds, |_| verbatim);
+            for (&(place, slot), outcome) in places.iter().zip(outcomes) {
+                answers[place] = match outcome.map(taken) {
+                    Some(Some(taken)) if taken == verbatim.len() => Sent::Took(taken),
+                    Some(Some(taken)) => self.took(slot, taken, verbatim, what),
+                    Some(None) => Sent::Gone,
+                    // The ring failed before.
+                    None => self.offer(Place::alone(slot), to[place - first], what),
+                };
+            }
             self.keep(sends, result);
         }
         self.batch = (fds, places);

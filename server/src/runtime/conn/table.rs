@@ -101,7 +101,7 @@ impl Conns {
 
     /// Sends a copy to each connection, from now on.
     pub(in crate::runtime) fn share_no_pages(&mut self) {
-        self.pages = SharedPages::off();
+        self.pages = SharedPages::Off;
     }
 
     /// Adds a connection and returns its slot.

@@ -409,27 +409,19 @@ fn a_peer_that_is_gone_is_not_awaited() {
 }
 
 #[test]
-fn a_connection_that_shared_pages_waits_again_for_its_next_request() {
-    let (ours, mut theirs) = UnixStream::pair().expect("two sockets");
-    let blocks = |socket: &OwnedFd| {
-        let flags = rustix::fs::fcntl_getfl(socket).expect("an open socket");
-        !flags.contains(rustix::fs::OFlags::NONBLOCK)
-    };
+fn a_connection_that_shares_pages_never_waits_for_room() {
+    let (ours, mut theirs) = pair();
     let mut pages = SharedPages::default();
     let bytes = vec![b'x'; 1 << 20];
-    assert!(pages.put(&bytes).is_some());
+    assert!(pages.put(&bytes));
     let mut conn = Conn::new(link(ours, None));
-    assert!(blocks(&conn.fd));
     let mut taken = 0;
-    // Until there is no room: nobody reads.
+    // Nobody reads.
     while let Some(part @ 1..) = conn.send_shared(&bytes, &mut pages) {
         taken += part;
     }
-    assert!(!blocks(&conn.fd));
-    let link = conn.into_link();
-    assert!(blocks(&link.socket));
-    drop(link);
+    drop(conn);
     let mut got = Vec::new();
     theirs.read_to_end(&mut got).expect("what was sent");
-    assert_eq!(got.len(), taken);
+    assert!(taken > 0 && got.len() == taken, "{} of {taken}", got.len());
 }

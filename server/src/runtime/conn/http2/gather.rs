@@ -4,7 +4,7 @@ use revcast_engine::{Sent, WatcherId};
 
 use super::{Carried, Http2};
 use crate::runtime::conn::offer::Offer;
-use crate::runtime::conn::pages::{COPIES_MAX, Shared, SharedPages};
+use crate::runtime::conn::pages::SharedPages;
 use crate::runtime::conn::unsent::send_now;
 use crate::runtime::conn::{Conn, Conns, Place, Streams};
 use crate::wire::http2::{Connection, FRAME_HEAD_BYTES, StreamKey, push_data_head, set_stream};
@@ -15,6 +15,8 @@ const STREAMS_MIN: usize = 4;
 const GATHERED_BYTES_MAX: usize = 128 << 10;
 /// From so many bytes on shared pages are less work than a copy.
 const SHARED_BYTES_MIN: usize = 16 << 10;
+/// Bytes that went to so many connections are worth pages of their own, which cost as much as so many copies.
+const COPIES_MAX: u32 = 3;
 
 /// What is offered to several streams of a connection.
 #[derive(Debug, Default)]
@@ -36,8 +38,8 @@ struct Frames {
     streams: Vec<u32>,
     /// How many connections were sent copies of `bytes` as they are.
     copies: u32,
-    /// `bytes` in the shared pages, or the first ones.
-    shared: Option<Shared>,
+    /// How many of `bytes`, from the first on, are in the shared pages.
+    shared: usize,
 }
 
 impl Frames {
@@ -50,7 +52,7 @@ impl Frames {
             self.bytes.clear();
             self.named.clear();
             self.size = size;
-            (self.copies, self.shared) = (0, None);
+            (self.copies, self.shared) = (0, 0);
         }
         while self.bytes.len() < len {
             push_data_head(&mut self.bytes, message.len());
@@ -68,7 +70,7 @@ impl Frames {
             }
         }
         if has_changed {
-            (self.copies, self.shared) = (0, None);
+            (self.copies, self.shared) = (0, 0);
         }
         len
     }
@@ -79,15 +81,15 @@ impl Frames {
         if len < SHARED_BYTES_MIN {
             return send_now(&to.fd, bytes);
         }
-        if !self.shared.is_some_and(|shared| pages.has(shared, len)) {
+        if len > self.shared {
             if self.copies < COPIES_MAX {
                 self.copies += 1;
                 return send_now(&to.fd, bytes);
             }
             // After a failure some more are copied before the next attempt.
-            (self.copies, self.shared) = (0, pages.put(&self.bytes));
+            (self.copies, self.shared) = (0, if pages.put(&self.bytes) { self.bytes.len() } else { 0 });
         }
-        if self.shared.is_some() { to.send_shared(bytes, pages) } else { send_now(&to.fd, bytes) }
+        if len <= self.shared { to.send_shared(bytes, pages) } else { send_now(&to.fd, bytes) }
     }
 }
 
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_many_connections_get_go_into_pages_once_and_again_when_they_or_the_pages_change() {
+    fn frames_that_many_connections_get_go_into_pages_once_and_again_when_they_change() {
         let message = vec![b'm'; SHARED_BYTES_MIN / 4];
         let mut connections: Vec<_> = (0..6)
             .map(|_| {
@@ -258,7 +260,7 @@ mod tests {
                 let taken = frames.send(conn, len, pages).expect("an open connection");
                 assert_eq!(taken, len, "there is room");
                 expected.extend_from_slice(&frames.bytes[..len]);
-                in_pages.push(frames.shared.is_some_and(|shared| pages.has(shared, len)));
+                in_pages.push(len <= frames.shared);
                 // What the first ones get is read at once, the rest when it is all sent.
                 if in_pages.len() <= 3 {
                     let mut got = vec![0; expected.len()];
@@ -278,11 +280,9 @@ mod tests {
         assert_eq!(send_each(&message, &[3, 5, 7, 9], &mut pages), after_copies, "other streams");
         let changed = vec![b'n'; message.len()];
         assert_eq!(send_each(&changed, &[3, 5, 7, 9], &mut pages), after_copies, "another message");
-        assert!(pages.put(b"another's").is_some());
-        assert_eq!(send_each(&changed, &[3, 5, 7, 9], &mut pages), after_copies, "other bytes in the pages");
         assert_eq!(send_each(&changed, &[3, 5, 7, 9, 11], &mut pages), after_copies, "more streams");
         assert_eq!(send_each(&changed, &[3, 5, 7, 9], &mut pages), [true; 6], "some of them");
-        let mut off = SharedPages::off();
+        let mut off = SharedPages::Off;
         assert_eq!(send_each(&message, &streams, &mut off), [false; 6]);
         for (conn, mut theirs, expected) in connections {
             drop(conn);
