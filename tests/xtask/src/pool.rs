@@ -18,6 +18,9 @@ use crate::place;
 /// answer in time.
 const PROGRAMS_AT_ONCE: usize = 3;
 
+/// A program that closed its outputs ends soon; if it takes longer, its CPU time is not told.
+const ENDING_MAX: Duration = Duration::from_secs(2);
+
 /// These begin first, since they take longest: nothing else is left to run beside a long one at the end.
 const LONG: [&str; 3] = ["etcd", "simulation", "kube_rs"];
 
@@ -64,6 +67,16 @@ pub(crate) struct Ended {
     pub(crate) lines: Vec<String>,
     pub(crate) problem: Option<String>,
     pub(crate) time: Duration,
+    /// Of the program and of what it started and waited for. `None`: the kernel did not say.
+    pub(crate) cpu_time: Option<Duration>,
+}
+
+/// What a program left.
+#[derive(Debug, Default)]
+struct Remains {
+    output: Vec<u8>,
+    problem: Option<String>,
+    cpu_time: Option<Duration>,
 }
 
 impl Program {
@@ -164,26 +177,46 @@ impl Run {
     fn go(self) -> Ended {
         let Self { step, name, mut command, .. } = self;
         let began = Instant::now();
-        let (output, problem) = match output_of(&mut command) {
-            Ok(output) => output,
-            Err(error) => (Vec::new(), Some(format!("{name} does not run: {error}"))),
-        };
+        let Remains { output, problem, cpu_time } = remains_of(&mut command).unwrap_or_else(|error| {
+            Remains { problem: Some(format!("does not run: {error}")), ..Remains::default() }
+        });
         let lines = String::from_utf8_lossy(&output).lines().map(str::to_owned).collect();
         let problem = problem.map(|problem| format!("{name} {problem}"));
-        Ended { step, name, lines, problem, time: began.elapsed() }
+        Ended { step, name, lines, problem, time: began.elapsed(), cpu_time }
     }
 }
 
-/// Both outputs in the order in which they were written, and what is wrong with the end.
-fn output_of(command: &mut Command) -> std::io::Result<(Vec<u8>, Option<String>)> {
+/// Both outputs in the order in which they were written, what is wrong with the end, and what it cost.
+fn remains_of(command: &mut Command) -> std::io::Result<Remains> {
     let (mut reader, writer) = std::io::pipe()?;
     let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
     // The command holds the pipe's other end, and is kept by the caller.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut output = Vec::new();
     reader.read_to_end(&mut output)?;
+    let cpu_time = cpu_time_of(child.id());
     let status = child.wait()?;
-    Ok((output, (!status.success()).then(|| format!("ended with {status}"))))
+    Ok(Remains { output, problem: (!status.success()).then(|| format!("ended with {status}")), cpu_time })
+}
+
+/// The CPU time of a child that closed its outputs and was not waited for yet: it is complete once the child is a zombie.
+fn cpu_time_of(pid: u32) -> Option<Duration> {
+    let deadline = Instant::now() + ENDING_MAX;
+    loop {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name, in parentheses, may have spaces.
+        let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
+        if fields.first() == Some(&"Z") {
+            // utime, stime, cutime and cstime, in hundredths of a second on every Linux.
+            let ticks: Option<Vec<u64>> =
+                fields.get(11..15)?.iter().map(|field| field.parse().ok()).collect();
+            return Some(Duration::from_millis(10 * ticks?.iter().sum::<u64>()));
+        }
+        if Instant::now() > deadline {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// The text of this member, wherever it first stands.
@@ -260,7 +293,12 @@ mod tests {
     fn each_run_is_shown_whole_with_its_end() {
         let runs = vec![
             shell(1, "alone", "echo last", true),
-            shell(0, "good", "echo a; echo b >&2; echo c", false),
+            shell(
+                0,
+                "good",
+                "echo a; echo b >&2; echo c; sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'",
+                false,
+            ),
             shell(0, "bad", "echo d; exit 3", false),
             Run { command: Command::new("./no such program"), ..shell(2, "missing", "", false) },
         ];
@@ -272,6 +310,8 @@ mod tests {
             (0, &["a", "b", "c"].map(str::to_owned)[..])
         );
         assert_eq!(of("good").problem, None);
+        assert!(of("good").cpu_time > Some(Duration::from_millis(10)), "its child counted to 200,000");
+        assert_eq!(of("missing").cpu_time, None);
         assert!(
             of("bad")
                 .problem

@@ -158,7 +158,14 @@ fn run_side_by_side(steps: &[&Step], seed: u64, profile: &str) -> Vec<Outcome> {
     }
     pool::run_all(runs, |ended| {
         let (tally, failed, result) = &mut results[ended.step];
-        println!("\n--- {}: {}, {:.1} s", steps[ended.step].name, ended.name, ended.time.as_secs_f64());
+        let cpu_time = ended.cpu_time.map(|cpu| format!(", {:.1} s of CPU", cpu.as_secs_f64()));
+        println!(
+            "\n--- {}: {}, {:.1} s{}",
+            steps[ended.step].name,
+            ended.name,
+            ended.time.as_secs_f64(),
+            cpu_time.unwrap_or_default()
+        );
         for line in &ended.lines {
             println!("{line}");
             tally.read(line);
