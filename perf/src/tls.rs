@@ -90,7 +90,7 @@ impl Stream for StreamOwned<ClientConnection, TcpStream> {
 pub(crate) fn stream(socket: TcpStream, client: Option<&Client>) -> io::Result<Box<dyn Stream>> {
     let Some(client) = client else { return Ok(Box::new(socket)) };
     let mut stream = StreamOwned::new(client.connection()?, socket);
-    stream.flush()?;
+    stream.flush().map_err(with_mend)?;
     Ok(Box::new(stream))
 }
 
@@ -137,6 +137,17 @@ impl Session {
 
 fn fault(fault: impl Display) -> io::Error {
     broken(format!("TLS: {fault}"))
+}
+
+/// A fault of a handshake. Other clients take a certificate that signed itself, so the mend is told.
+fn with_mend(fault: io::Error) -> io::Error {
+    if fault.to_string().contains("CaUsedAsEndEntity") {
+        return broken(
+            "certificate is one of an authority, as openssl req -x509 makes them: give the server one with \
+             basicConstraints=CA:FALSE",
+        );
+    }
+    fault
 }
 
 /// The server's side, for all its connections, with a certificate of `name` that is newly made; and that in PEM.

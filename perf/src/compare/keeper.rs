@@ -8,7 +8,7 @@ use crate::process::pin_to;
 use crate::tls::HTTP1;
 use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -74,9 +74,13 @@ impl Kept {
         let deadline = Instant::now() + START_WAIT;
         let why = loop {
             // Whatever it answers, but that it is not ready.
-            if server.call("GET", "/readyz", None).is_ok_and(|(status, _)| status < 500) {
-                return Ok(());
-            }
+            let unheard = match server.call("GET", "/readyz", None) {
+                Ok((status, _)) if status < 500 => return Ok(()),
+                Ok((status, _)) => format!("/readyz says {status}"),
+                // Waiting mends no certificate.
+                Err(fault) if fault.kind() == ErrorKind::InvalidData => break format!("{address}: {fault}"),
+                Err(fault) => fault.to_string(),
+            };
             thread::sleep(LOOK);
             if let Some(status) = self.status() {
                 // Its last words may still be on their way.
@@ -84,7 +88,7 @@ impl Kept {
                 break format!("it ended by itself: {status}");
             }
             if Instant::now() >= deadline {
-                break format!("nothing answers at {address} after {} s", START_WAIT.as_secs());
+                break format!("it is not ready at {address} after {} s: {unheard}", START_WAIT.as_secs());
             }
         };
         Err(format!("{why}; {}", self.last_words().unwrap_or_default()))
