@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 /// Up to this many labels are searched linearly: the lengths of their keys distinguish most of them, where a binary search
 /// compares texts.
@@ -70,6 +71,22 @@ impl<'a> AttributeTexts<'a> {
         labels.chain(self.fields.iter().map(|field| &**field))
     }
 
+    /// What keeps them beside a text, in which `place` returns where one of them may stand.
+    pub(crate) fn keep(&self, text: &[u8], mut place: impl FnMut(&str) -> Option<usize>) -> KeptTexts {
+        let mut keep = |attribute: &str| {
+            let at = place(attribute)
+                .filter(|at| text.get(*at..).is_some_and(|there| there.starts_with(attribute.as_bytes())));
+            match at {
+                Some(at) => KeptText::At(at..at + attribute.len()),
+                None => KeptText::Apart(attribute.into()),
+            }
+        };
+        KeptTexts {
+            labels: self.labels.iter().map(|(key, value)| (keep(key), keep(value))).collect(),
+            fields: self.fields.iter().map(|field| keep(field)).collect(),
+        }
+    }
+
     /// Appends to `behind`, which is behind `before` bytes: the texts that have no place, and the table. `place` returns where a
     /// text stands in the bytes before. `None`: an offset exceeds 32 bits.
     pub(crate) fn push(
@@ -104,6 +121,38 @@ impl<'a> AttributeTexts<'a> {
             }
         }
         Some(table)
+    }
+}
+
+/// An attribute of a text.
+#[derive(Clone, Debug)]
+enum KeptText {
+    /// It stands there.
+    At(Range<usize>),
+    Apart(Box<str>),
+}
+
+/// The attributes of a text, without those that stand in it.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptTexts {
+    labels: Vec<(KeptText, KeptText)>,
+    fields: Vec<KeptText>,
+}
+
+impl KeptTexts {
+    /// The attributes, with the text that they were kept beside.
+    pub(crate) fn of<'a>(&'a self, text: &'a [u8]) -> AttributeTexts<'a> {
+        let read = |kept: &'a KeptText| {
+            Cow::Borrowed(match kept {
+                // The same bytes were text when they were found.
+                KeptText::At(at) => text.get(at.clone()).and_then(|it| str::from_utf8(it).ok()).unwrap_or(""),
+                KeptText::Apart(attribute) => attribute,
+            })
+        };
+        AttributeTexts {
+            labels: self.labels.iter().map(|(key, value)| (read(key), read(value))).collect(),
+            fields: self.fields.iter().map(read).collect(),
+        }
     }
 }
 

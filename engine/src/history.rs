@@ -189,7 +189,8 @@ impl History {
         }
         let resource = self.feed.schema.get(key.resource());
         let framings = self.feed.framings;
-        let object = Object::new(&mut self.decoder, framings, resource, key.clone(), value, at, before);
+        let object =
+            Object::new(&mut self.decoder, framings, resource, key.clone(), (value, None), at, before);
         self.feed.count_messages(object.messages());
         Arc::new(object)
     }

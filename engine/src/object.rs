@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use crate::attributes::Attributes;
-use crate::codec::{DecodeError, Decoder, Kept, Value, protobuf, push_json_event};
+use crate::codec::{DecodeError, Decoder, Kept, Reading, Value, protobuf, push_json_event};
 use crate::encoding::{Encoding, Failure, json};
 use crate::envelope;
 use crate::framing::{BARE, Framing, Framings};
@@ -111,20 +111,24 @@ const _: () = assert!(size_of::<Object>() <= 112);
 
 impl Object {
     /// The state that `value` makes of a key that held `before`; its message, if it has one, is made in the framing of its
-    /// encoding.
+    /// encoding. A value that has a `reading` is not read again.
     pub(crate) fn new(
         decoder: &mut Decoder,
         framings: Framings,
         resource: &Resource,
         key: Key,
-        value: &Bytes,
+        (value, reading): (&Bytes, Option<&Reading>),
         revision: Revision,
         before: Option<&Self>,
     ) -> Self {
         // For a watch, a value that could not be served did not exist.
         let known = before.is_some_and(|before| before.kept.is_ok());
         let kind = if known { MessageKind::Modified } else { MessageKind::Added };
-        match decoder.decode(framings, resource, value, revision, kind) {
+        let kept = match reading {
+            Some(reading) => decoder.decode_read(framings, resource, reading, revision, kind),
+            None => decoder.decode(framings, resource, value, revision, kind),
+        };
+        match kept {
             Ok(kept) => Self { key, revision, kept: Ok(kept) },
             Err(error) => {
                 let since = before.and_then(Self::unreadable).map_or(revision, Unreadable::since);
@@ -144,7 +148,7 @@ impl Object {
         revision: Revision,
     ) -> Self {
         let bare = Framings { json: &BARE, protobuf: &BARE };
-        Self::new(decoder, bare, resource, key, value, revision, None)
+        Self::new(decoder, bare, resource, key, (value, None), revision, None)
     }
 
     /// Why the stored value cannot be served, if it cannot.

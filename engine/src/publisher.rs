@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 
 use crate::change::{Batch, Change};
-use crate::codec::Decoder;
+use crate::codec::{Decoder, Reading};
 use crate::encoding::{Encode, Encoding};
 use crate::event::{BYTES_FIRST, Event, MessageName, Times};
 use crate::failpoints::{Failpoint, is_on};
@@ -156,7 +156,7 @@ impl Publisher {
     /// resource was added: see [`Publisher::add`].
     /// Visible with the next [`Publisher::publish`]. A value that cannot be served becomes an unreadable object.
     pub fn load(&mut self, key: Key, revision: Revision, value: &Bytes) {
-        let object = self.decode(key, revision, value);
+        let object = self.decode(key, revision, (value, None));
         self.index.put(object);
     }
 
@@ -204,13 +204,28 @@ impl Publisher {
     /// # Errors
     /// See [`BatchError`]; nothing was changed.
     pub fn handle_batch(&mut self, batch: &Batch, as_of_seconds: u64) -> Result<(), BatchError> {
+        self.handle_read_batch(batch, &[], as_of_seconds)
+    }
+
+    /// The same with readings of the changes' values, in their order, where there are any: those values are not read again.
+    ///
+    /// # Errors
+    /// See [`BatchError`]; nothing was changed.
+    pub fn handle_read_batch(
+        &mut self,
+        batch: &Batch,
+        readings: &[Option<Arc<Reading>>],
+        as_of_seconds: u64,
+    ) -> Result<(), BatchError> {
         if batch.revision <= self.index.revision {
             return Err(BatchError::NotNewer { newest: self.index.revision });
         }
         debug_assert!(self.staged.is_empty(), "a batch left its events behind");
         let mut unreadable = false;
-        for change in &batch.changes {
-            unreadable |= self.stage(change, batch.revision, Times { as_of_seconds, arrived: self.arrived });
+        let times = Times { as_of_seconds, arrived: self.arrived };
+        for (index, change) in batch.changes.iter().enumerate() {
+            let reading = readings.get(index).and_then(Option::as_deref);
+            unreadable |= self.stage(change, reading, batch.revision, times);
         }
         if unreadable && !is_on(Failpoint::UnreadableAmongOthers) {
             self.order_staged();
@@ -398,7 +413,7 @@ impl Publisher {
         self.bytes_forgotten = oldest.map_or(self.bytes_published, |oldest| oldest.bytes_before());
     }
 
-    fn decode(&mut self, key: Key, revision: Revision, value: &Bytes) -> Arc<Object> {
+    fn decode(&mut self, key: Key, revision: Revision, value: (&Bytes, Option<&Reading>)) -> Arc<Object> {
         let resource = self.feed.schema.get(key.resource());
         let before = self.index.get(&key).map(|before| &**before);
         let object =
@@ -408,10 +423,16 @@ impl Publisher {
     }
 
     /// Puts one change into the index and among the staged events. True when its value is unreadable.
-    fn stage(&mut self, change: &Change, revision: Revision, times: Times) -> bool {
+    fn stage(
+        &mut self,
+        change: &Change,
+        reading: Option<&Reading>,
+        revision: Revision,
+        times: Times,
+    ) -> bool {
         let (before, now) = match &change.value {
             Some(value) => {
-                let object = self.decode(change.key.clone(), revision, value);
+                let object = self.decode(change.key.clone(), revision, (value, reading));
                 (self.index.put(Arc::clone(&object)), Some(object))
             }
             None => match self.index.remove(&change.key) {

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use crate::attributes::Attributes;
-use crate::framing::Framings;
+use crate::framing::{BARE, Framings};
 use crate::message::MessageKind;
 use crate::message_type::SharedType;
 use crate::resource::{Codec, Resource};
@@ -92,6 +92,31 @@ impl Kept {
     }
 }
 
+/// A value as its codec read it, before it has a revision: made where a value is checked, and taken by the publisher, so that nobody
+/// reads it again. Of one resource and one value.
+#[derive(Debug)]
+pub struct Reading(ReadValue);
+
+#[derive(Debug)]
+enum ReadValue {
+    Json(json::Reading),
+    /// It has its revision in more places than one, so that it is made anew.
+    Protobuf(Announced<SharedType>, Bytes),
+    Opaque(Bytes),
+}
+
+impl Reading {
+    /// Appends the object as JSON, as the write of this revision makes it; of an opaque value its bytes. `resource` is that of the
+    /// reading.
+    pub fn push_json_at(&self, resource: &Resource, revision: Revision, out: &mut Vec<u8>) {
+        match &self.0 {
+            ReadValue::Json(reading) => reading.push_at(resource, revision, out),
+            ReadValue::Protobuf(announced, _) => announced.protobuf().push_json_at(out, revision),
+            ReadValue::Opaque(bytes) => out.extend_from_slice(bytes),
+        }
+    }
+}
+
 /// The decoders of all codecs, for one value after another: their buffers are reused. One per publisher.
 #[derive(Debug)]
 pub struct Decoder {
@@ -129,6 +154,49 @@ impl Decoder {
         }
     }
 
+    /// Reads a value that a writer gave, without a revision.
+    ///
+    /// # Errors
+    /// What [`Unreadable::error`](crate::object::Unreadable::error) would be of an object with this value.
+    pub fn read(&mut self, resource: &Resource, value: &Bytes) -> Result<Reading, DecodeError> {
+        let own = self.read_own(resource, value);
+        let Err(error) = &own else { return own };
+        match converted(resource, error, value) {
+            Some(value) => self.read_own(resource, &value.into()),
+            None => own,
+        }
+    }
+
+    fn read_own(&mut self, resource: &Resource, value: &Bytes) -> Result<Reading, DecodeError> {
+        let (revision, kind) = (Revision::ZERO, MessageKind::Added);
+        Ok(Reading(match Form::of(resource, value) {
+            Form::Json => ReadValue::Json(self.json.read(resource, value)?),
+            Form::Protobuf(of) => {
+                let announced = protobuf::announce(&BARE, resource, of, value, revision, kind)?;
+                ReadValue::Protobuf(announced, value.clone())
+            }
+            Form::Opaque => ReadValue::Opaque(value.clone()),
+        }))
+    }
+
+    /// What [`Decoder::decode`] makes of the value of a reading.
+    pub(crate) fn decode_read(
+        &mut self,
+        framings: Framings,
+        resource: &Resource,
+        reading: &Reading,
+        revision: Revision,
+        kind: MessageKind,
+    ) -> Result<Kept, DecodeError> {
+        match &reading.0 {
+            ReadValue::Json(reading) => {
+                reading.announce(framings.json, resource, revision, kind).map(Kept::Json)
+            }
+            ReadValue::Protobuf(_, value) => self.decode_own(framings, resource, value, revision, kind),
+            ReadValue::Opaque(bytes) => Ok(Kept::Opaque(bytes.clone())),
+        }
+    }
+
     fn decode_own(
         &mut self,
         framings: Framings,
@@ -137,20 +205,30 @@ impl Decoder {
         revision: Revision,
         kind: MessageKind,
     ) -> Result<Kept, DecodeError> {
-        match resource.codec {
-            // In protobuf, if it is marked so and its type is known.
-            Codec::Kubernetes => {
-                match resource.message.as_ref().filter(|_| value.starts_with(protobuf::PREFIX)) {
-                    Some(of) => {
-                        let framing = framings.protobuf;
-                        protobuf::announce(framing, resource, of, value, revision, kind).map(Kept::Protobuf)
-                    }
-                    None => {
-                        self.json.announce(framings.json, resource, value, revision, kind).map(Kept::Json)
-                    }
-                }
+        match Form::of(resource, value) {
+            Form::Json => self.json.announce(framings.json, resource, value, revision, kind).map(Kept::Json),
+            Form::Protobuf(of) => {
+                protobuf::announce(framings.protobuf, resource, of, value, revision, kind).map(Kept::Protobuf)
             }
-            Codec::Opaque => Ok(Kept::Opaque(value.clone())),
+            Form::Opaque => Ok(Kept::Opaque(value.clone())),
+        }
+    }
+}
+
+/// The form of a value.
+enum Form<'a> {
+    Json,
+    Protobuf(&'a SharedType),
+    Opaque,
+}
+
+impl<'a> Form<'a> {
+    /// A Kubernetes object is in protobuf if it is marked so and its type is known.
+    fn of(resource: &'a Resource, value: &[u8]) -> Self {
+        match (resource.codec, &resource.message) {
+            (Codec::Kubernetes, Some(of)) if value.starts_with(protobuf::PREFIX) => Self::Protobuf(of),
+            (Codec::Kubernetes, _) => Self::Json,
+            (Codec::Opaque, _) => Self::Opaque,
         }
     }
 }
@@ -167,7 +245,6 @@ fn converted(resource: &Resource, error: &DecodeError, value: &[u8]) -> Option<V
 mod tests {
     use super::*;
     use crate::attributes::{AttributeTexts, OwnAttributes};
-    use crate::framing::BARE;
     use crate::other_versions::{OtherVersions, SharedVersions};
 
     /// Knows one older version of config maps.

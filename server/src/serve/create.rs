@@ -16,7 +16,7 @@ const GENERATE_ATTEMPTS_MAX: usize = 8;
 /// Answers a POST on a collection.
 pub(super) async fn handle<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Reply, Status> {
     let options = WriteOptions::parse(call.query, WriteKind::Create).map_err(OptionsError::status)?;
-    let mut draft = Draft::new(call, payload::object(call, body)?)?;
+    let mut draft = Draft::new(call, payload::members(call, &payload::object(call, body)?)?)?;
     draft.settle_namespace(call)?;
     if !matches!(draft.meta("resourceVersion"), "" | "0") {
         let why = "resourceVersion should not be set on objects to be created";
@@ -49,10 +49,10 @@ async fn create<H: Host>(call: &Call<'_, H>, draft: &Draft, dry_run: bool) -> Re
             Err(status) if status.code() == 404 => false,
             Err(status) => return Err(status),
         };
-        call.put(&key, value.clone())?;
+        call.put(value.clone())?;
         return Ok((!taken).then(|| call.show(201, &value)));
     }
-    let new = call.put(&key, draft.to_json(call))?;
+    let new = call.put(draft.to_json(call))?;
     match call.write(&key, Expect::Absent, new.action.clone()).await? {
         Outcome::Made(revision) => Ok(Some(call.show(201, &new.json_at(revision)))),
         Outcome::Lost(_) => Ok(None),

@@ -90,7 +90,7 @@ pub(super) async fn delete<H: Host>(
             let uid = marked.meta("uid").to_owned();
             return Ok(if held { Fate::Waits(shown) } else { Fate::Gone { uid, last: shown } });
         }
-        let marked = call.put_marked(key, marked.to_json(call))?;
+        let marked = call.put_marked(marked.to_json(call))?;
         match call.write(key, Expect::At(current.revision()), marked.action.clone()).await? {
             Outcome::Made(revision) if held => return Ok(Fate::Waits(marked.json_at(revision))),
             // The next round finds nothing left to mark.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use revcast_engine::Object;
+use revcast_engine::codec::Value;
 use revcast_engine::index::Snapshot;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
@@ -43,8 +44,10 @@ impl<H: Host> Call<'_, H> {
     pub(super) async fn current(&self, key: &Key) -> Result<Arc<Object>, Status> {
         let found = self.host.get(key).await.map_err(|error| unanswered(&error))?;
         let object = found.ok_or_else(|| self.not_found(key.name()))?;
-        json(&object)?;
-        Ok(object)
+        match refused(&object) {
+            None => Ok(object),
+            Some(status) => Err(status),
+        }
     }
 
     /// A state that is not older than `revision`.
@@ -79,15 +82,22 @@ impl<H: Host> Call<'_, H> {
 /// # Errors
 /// 500: the stored value cannot be decoded, with the reason; or it has no JSON form.
 pub(super) fn json(object: &Object) -> Result<Cow<'_, [u8]>, Status> {
-    if let Some(json) = object.value().json() {
-        return Ok(json);
+    object.value().json().ok_or_else(|| refused(object).unwrap_or_else(|| without_json(object)))
+}
+
+/// Why an object cannot be read or changed; `None`: it can.
+fn refused(object: &Object) -> Option<Status> {
+    match object.value() {
+        Value::Json(_) | Value::Protobuf(_) => None,
+        Value::Opaque(_) => Some(without_json(object)),
+        // A watch gets the same Status.
+        Value::Unreadable(..) => object.unreadable().map(|why| Status::unreadable(why.text().to_owned())),
     }
-    let Some(unreadable) = object.unreadable() else {
-        let path = shown(object.key().path());
-        return Err(Status::unreadable(format!("\"{path}\" cannot be served: its value is not JSON")));
-    };
-    // A watch gets the same Status.
-    Err(Status::unreadable(unreadable.text().to_owned()))
+}
+
+fn without_json(object: &Object) -> Status {
+    let path = shown(object.key().path());
+    Status::unreadable(format!("\"{path}\" cannot be served: its value is not JSON"))
 }
 
 /// 504: the source did not answer in time, or at all.

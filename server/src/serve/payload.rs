@@ -121,15 +121,20 @@ fn values(json: &[u8]) -> usize {
     values
 }
 
-/// The members of the object in the body of a POST or PUT.
-pub(super) fn object<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Map<String, Value>, Status> {
+/// The body of a POST or PUT as JSON: of an object, for [`members`], that may have as many values.
+pub(super) fn object<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Bytes, Status> {
     let json = json(call, body)?;
     if json.is_empty() {
         let why = format!("the request has no body: send the {} as JSON or YAML", call.resource.kind);
         return Err(Status::bad_request(why));
     }
     check_values(call, &json)?;
-    match serde_json::from_slice(&json) {
+    Ok(json)
+}
+
+/// The members of an object.
+pub(super) fn members<H: Host>(call: &Call<'_, H>, json: &[u8]) -> Result<Map<String, Value>, Status> {
+    match serde_json::from_slice(json) {
         Ok(Value::Object(members)) => Ok(members),
         Ok(_) => Err(unreadable(call, "it is not a JSON object")),
         Err(error) => Err(unreadable(call, &error.to_string())),

@@ -29,8 +29,12 @@ pub(super) async fn handle<H: Host>(
     body: &Bytes,
 ) -> Result<Reply, Status> {
     let options = WriteOptions::parse(call.query, WriteKind::Update).map_err(OptionsError::status)?;
-    let draft = Draft::new(call, payload::object(call, body)?)?;
-    run(call, name, part, options.dry_run, Owned::Followed, |_| Ok(draft.clone())).await
+    let json = payload::object(call, body)?;
+    let sent = || Draft::new(call, payload::members(call, &json)?);
+    // What it asks for is refused before the stored object is, and read again only after a lost race.
+    let mut first = Some(sent()?);
+    let change = |_: &Object| first.take().map_or_else(sent, Ok);
+    run(call, name, part, options.dry_run, Owned::Followed, change).await
 }
 
 /// The source of `metadata.managedFields` in the new state.
@@ -52,7 +56,7 @@ pub(super) async fn run<H: Host>(
     part: Part,
     dry_run: bool,
     owned: Owned,
-    change: impl Fn(&Object) -> Result<Draft, Status>,
+    mut change: impl FnMut(&Object) -> Result<Draft, Status>,
 ) -> Result<Reply, Status> {
     let key = call.key(name);
     for attempt in 0..ATTEMPTS_MAX {

@@ -3,12 +3,14 @@
 //! Owns the steps from a handler's object to the store, and from the store's errors to a [`Status`].
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use revcast_engine::Object;
-use revcast_engine::codec::{Decoder, Value};
+use revcast_engine::codec::{Decoder, Reading};
 use revcast_engine::escape;
 use revcast_engine::key::Key;
+use revcast_engine::resource::Resource;
 use revcast_engine::revision::Revision;
 
 use super::{Call, payload};
@@ -16,7 +18,7 @@ use crate::frontend::Host;
 use crate::frontend::WriteError;
 use crate::http::body::BODY_BYTES_MAX;
 use crate::http::status::Status;
-use crate::source::{Action, Expect, Fault, Txn, TxnError, VALUE_BYTES_MAX};
+use crate::source::{Action, Expect, Fault, NewValue, Txn, TxnError, VALUE_BYTES_MAX};
 
 /// How often a write without a precondition is tried again when it lost a race.
 pub(super) const ATTEMPTS_MAX: usize = 5;
@@ -43,21 +45,17 @@ pub(super) enum Outcome {
 
 /// A value that may be written: as it is stored, and as the engine will serve it.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub(super) struct Checked<'a> {
     pub(super) action: Action,
-    object: Object,
+    resource: &'a Resource,
+    reading: Arc<Reading>,
 }
 
-impl Checked {
+impl Checked<'_> {
     /// The object as JSON, as the write of that revision makes it.
     pub(super) fn json_at(&self, revision: Revision) -> Vec<u8> {
         let mut out = Vec::new();
-        match self.object.value() {
-            Value::Json(json) => json.push_at(&mut out, revision),
-            Value::Protobuf(protobuf) => protobuf.push_json_at(&mut out, revision),
-            // None was checked: a resource of opaque values is not written, and what is unreadable was refused.
-            Value::Opaque(bytes) | Value::Unreadable(_, bytes) => out.extend_from_slice(bytes),
-        }
+        self.reading.push_json_at(self.resource, revision, &mut out);
         out
     }
 }
@@ -81,26 +79,26 @@ impl<H: Host> Call<'_, H> {
     ///
     /// # Errors
     /// 400 if the engine could not serve the value or it could never be changed again; 413 if it is too large.
-    pub(super) fn put(&self, key: &Key, value: Vec<u8>) -> Result<Checked, Status> {
+    pub(super) fn put(&self, value: Vec<u8>) -> Result<Checked<'_>, Status> {
         let extent = Extent::of(&value);
         extent.check(Extent::default)?;
-        self.checked(key, extent, value)
+        self.checked(extent, value)
     }
 
     /// The same in place of `old`. An object that is too large already, because of other writers, may be written if it does not
     /// grow.
-    pub(super) fn put_over(&self, old: &Object, value: Vec<u8>) -> Result<Checked, Status> {
+    pub(super) fn put_over(&self, old: &Object, value: Vec<u8>) -> Result<Checked<'_>, Status> {
         let extent = Extent::of(&value);
         extent.check(|| Extent::stored(old))?;
-        self.checked(old.key(), extent, value)
+        self.checked(extent, value)
     }
 
     /// The same for an object that is marked for deletion: the mark makes it longer, and must not prevent the deletion.
-    pub(super) fn put_marked(&self, key: &Key, value: Vec<u8>) -> Result<Checked, Status> {
-        self.checked(key, Extent::of(&value), value)
+    pub(super) fn put_marked(&self, value: Vec<u8>) -> Result<Checked<'_>, Status> {
+        self.checked(Extent::of(&value), value)
     }
 
-    fn checked(&self, key: &Key, extent: Extent, value: Vec<u8>) -> Result<Checked, Status> {
+    fn checked(&self, extent: Extent, value: Vec<u8>) -> Result<Checked<'_>, Status> {
         if extent.bytes > VALUE_BYTES_MAX {
             return Err(Status::request_entity_too_large(VALUE_BYTES_MAX));
         }
@@ -108,13 +106,15 @@ impl<H: Host> Call<'_, H> {
             let why = format!("the object nests deeper than {DEPTH_MAX} levels: make it flatter");
             return Err(Status::bad_request(why));
         }
-        let value = Bytes::from(self.stored_form(value)?);
-        let object = Object::read(&mut Decoder::new(), self.row(), key.clone(), &value, Revision::ZERO);
-        if let Some(why) = object.unreadable() {
-            return Err(Status::bad_request(format!("the object cannot be stored: {}", why.error())));
-        }
+        let bytes = Bytes::from(self.stored_form(value)?);
+        let resource = self.row();
+        let reading = Decoder::new().read(resource, &bytes);
+        let reading = Arc::new(
+            reading.map_err(|why| Status::bad_request(format!("the object cannot be stored: {why}")))?,
+        );
         let ttl = self.catalog.registry.get(self.resource.row).and_then(|stored| stored.ttl);
-        Ok(Checked { action: Action::Put { value, ttl }, object })
+        let value = NewValue { bytes, reading: Some(Arc::clone(&reading)) };
+        Ok(Checked { action: Action::Put { value, ttl }, resource, reading })
     }
 
     /// 409: another client was faster.

@@ -13,9 +13,11 @@ mod feeder;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use revcast_engine::codec::Reading;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 
@@ -69,6 +71,15 @@ impl Txn {
     pub fn one(key: Key, expect: Expect, action: Action) -> Self {
         Self { ops: vec![Op { key, expect, action }] }
     }
+
+    /// What was read of the values that it writes, for [`Publisher::handle_read_batch`](revcast_engine::Publisher::handle_read_batch).
+    pub(crate) fn into_readings(self) -> Vec<Option<Arc<Reading>>> {
+        let of = |action| match action {
+            Action::Put { value, .. } => value.reading,
+            Action::Delete => None,
+        };
+        self.ops.into_iter().map(|op| of(op.action)).collect()
+    }
 }
 
 /// An operation on one key, and its precondition.
@@ -101,13 +112,36 @@ pub enum Action {
     /// Gives the key a value.
     Put {
         /// The object as it is stored: JSON, or Kubernetes' protobuf.
-        value: Bytes,
+        value: NewValue,
         /// The key is deleted after this time. `None`: never, also if the previous value had a lease.
         ttl: Option<Duration>,
     },
     /// Deletes the key; it must have a value.
     Delete,
 }
+
+/// The value of a write.
+#[derive(Clone, Debug)]
+pub struct NewValue {
+    /// What is stored.
+    pub bytes: Bytes,
+    /// What was read of it when it was checked: a source that publishes its own writes need not read it again.
+    pub reading: Option<Arc<Reading>>,
+}
+
+impl From<Bytes> for NewValue {
+    fn from(bytes: Bytes) -> Self {
+        Self { bytes, reading: None }
+    }
+}
+
+impl PartialEq for NewValue {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for NewValue {}
 
 /// Why a transaction changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -74,11 +74,14 @@ fn key(name: &str) -> Key {
 }
 
 fn put(value: &str) -> Action {
-    Action::Put { value: Bytes::copy_from_slice(value.as_bytes()), ttl: None }
+    Action::Put { value: Bytes::copy_from_slice(value.as_bytes()).into(), ttl: None }
 }
 
 fn leased(value: &str, ms: u64) -> Action {
-    Action::Put { value: Bytes::copy_from_slice(value.as_bytes()), ttl: Some(Duration::from_millis(ms)) }
+    Action::Put {
+        value: Bytes::copy_from_slice(value.as_bytes()).into(),
+        ttl: Some(Duration::from_millis(ms)),
+    }
 }
 
 fn at(ms: u64) -> WallTime {

@@ -171,7 +171,7 @@ impl Life {
                 (self.random.below(3) == 0).then(|| Duration::from_millis(self.random.below(50) as u64));
             let action = match self.random.below(4) {
                 0 => Action::Delete,
-                _ => Action::Put { value: vec![b'v'; self.random.below(300)].into(), ttl },
+                _ => Action::Put { value: Bytes::from(vec![b'v'; self.random.below(300)]).into(), ttl },
             };
             ops.push((object, expect, action));
         }
@@ -189,7 +189,7 @@ impl Life {
             return;
         }
         let changes = ops.into_iter().map(|(object, _, action)| match action {
-            Action::Put { value, ttl } => (object, Some(value), ttl.map(|ttl| self.clock.plus(ttl))),
+            Action::Put { value, ttl } => (object, Some(value.bytes), ttl.map(|ttl| self.clock.plus(ttl))),
             Action::Delete => (object, None, None),
         });
         self.model.commit(changes.collect());

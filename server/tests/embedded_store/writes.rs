@@ -85,7 +85,7 @@ fn shapeless_transactions_are_refused() {
     let long = Txn { ops: vec![op(&"x".repeat(5000))] };
     assert_eq!(store.apply(&long, T0), Err(TxnError::KeyTooLong { op: 0, bytes: 5000 + "default/".len() }));
     let bytes = VALUE_BYTES_MAX + 1;
-    let large = Action::Put { value: Bytes::from(vec![b' '; bytes]), ttl: None };
+    let large = Action::Put { value: Bytes::from(vec![b' '; bytes]).into(), ttl: None };
     assert_eq!(
         store.apply(&Txn::one(key("a"), Expect::Any, large), T0),
         Err(TxnError::ValueTooLarge { op: 0, bytes })

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use revcast_engine::change::{Batch, Change};
+use revcast_engine::codec::Decoder;
 use revcast_engine::encoding::JsonOnly;
 use revcast_engine::key::Key;
 use revcast_engine::resource::{Field, Resource, Schema};
 use revcast_engine::revision::Revision;
-use revcast_engine::{Publisher, RingLimits, Unreadable};
+use revcast_engine::{Object, Publisher, RingLimits, Unreadable};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
@@ -18,15 +19,28 @@ const REVISION: u64 = 77;
 
 pub(crate) fn run(data: &[u8]) {
     let mut schema = Schema::default();
-    let id = schema.add(Resource::new("v1", "Pod", true, vec![Field::at("spec.nodeName")]));
+    let resource = Resource::new("v1", "Pod", true, vec![Field::at("spec.nodeName")]);
+    let id = schema.add(resource.clone());
     let limits = RingLimits { events: 1024, bytes: 1 << 20 };
     let (mut publisher, _feed) =
         Publisher::new(Arc::new(schema), Arc::new(JsonOnly), limits, 1, Revision::new(REVISION - 1));
     let key = Key::new(id, Some("ns"), "name");
-    let change = Change { key: key.clone(), value: Some(Bytes::copy_from_slice(data)) };
+    let value = Bytes::copy_from_slice(data);
+    let change = Change { key: key.clone(), value: Some(value.clone()) };
     let batch = Batch { revision: Revision::new(REVISION), changes: vec![change] };
-    publisher.handle_batch(&batch, 0).expect("it is newer");
+    // What was read when it was checked is published as if the publisher had read it.
+    let reading = Decoder::new().read(&resource, &value).ok().map(Arc::new);
+    publisher.handle_read_batch(&batch, std::slice::from_ref(&reading), 0).expect("it is newer");
     let served = publisher.get(&key).expect("it is there");
+    assert_eq!(reading.is_some(), served.unreadable().is_none());
+    if let Some(reading) = &reading {
+        let own = Object::read(&mut Decoder::new(), &resource, key, &value, Revision::new(REVISION));
+        assert_eq!(own.value().bytes(), served.value().bytes());
+        assert_eq!(own.attributes(), served.attributes());
+        let mut shown = Vec::new();
+        reading.push_json_at(&resource, Revision::new(REVISION), &mut shown);
+        assert_eq!(shown, own.value().bytes());
+    }
     assert!(
         served.unreadable().is_some() || is_json(data),
         "no JSON is served: {}",

@@ -38,6 +38,8 @@ coverage! {
     batches_of_many,
     /// Batches that were refused completely.
     batches_refused,
+    /// Values that were read before they were published.
+    read_before,
     /// Progress without events.
     progress,
     /// Compactions.

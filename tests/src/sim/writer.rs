@@ -1,7 +1,10 @@
 //! The store behind the publisher: random changes, batches, progress and compaction.
 
+use std::sync::Arc;
+
 use revcast_engine::BatchError;
 use revcast_engine::change::{Batch, Change};
+use revcast_engine::codec::{Decoder, Reading};
 use revcast_engine::revision::{Position, Revision};
 
 use super::drawing::Drawing;
@@ -42,7 +45,8 @@ impl World {
             return Ok(false);
         }
         self.note_needs()?;
-        if let Err(error) = self.publisher.handle_batch(&batch, seconds) {
+        let readings = self.read(&batch);
+        if let Err(error) = self.publisher.handle_read_batch(&batch, &readings, seconds) {
             return broken(Promise::ExactlyOnce, format!("a good batch was refused: {error}"));
         }
         let events = self.net.oracle.events.len();
@@ -51,6 +55,22 @@ impl World {
         self.net.coverage.batches_of_many += u64::from(self.net.oracle.events.len() - events > 1);
         self.net.note(|_| format!("batch of {count} at revision {revision}"));
         Ok(true)
+    }
+
+    /// Of every second revision, what can be read of its values: they are published as if the publisher had read them.
+    fn read(&mut self, batch: &Batch) -> Vec<Option<Arc<Reading>>> {
+        if batch.revision.get().is_multiple_of(2) {
+            return Vec::new();
+        }
+        let mut decoder = Decoder::new();
+        let schema = self.feed.schema();
+        let read = |change: &Change| {
+            let value = change.value.as_ref()?;
+            decoder.read(schema.get(change.key.resource()), value).ok().map(Arc::new)
+        };
+        let readings: Vec<_> = batch.changes.iter().map(read).collect();
+        self.net.coverage.read_before += readings.iter().flatten().count() as u64;
+        readings
     }
 
     /// Passes the model what shards need, which cannot be more than what they have not dispatched.

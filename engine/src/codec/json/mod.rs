@@ -5,12 +5,14 @@
 //! publisher's core, and on a shard that checks a write.
 
 mod marks;
+mod ready;
 mod scan;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use bytes::Bytes;
 use simd_json::Buffers;
 use simd_json::prelude::*;
 
@@ -19,12 +21,12 @@ use super::announced::{Announced, behind};
 use crate::attributes::AttributeTexts;
 use crate::decimal::decimal;
 use crate::envelope;
-use crate::escape;
 use crate::framing::Framing;
-use crate::message::{Draft, MessageKind};
+use crate::message::MessageKind;
 use crate::resource::Resource;
 use crate::revision::Revision;
-use marks::Marks;
+pub(super) use ready::Reading;
+use ready::Ready;
 
 /// Expected bytes beside a value in its message: the event, the revision, and places of attributes.
 const BESIDE: usize = 512;
@@ -109,81 +111,34 @@ impl Decoder {
         revision: Revision,
         kind: MessageKind,
     ) -> Result<Announced<Places>, DecodeError> {
+        let (texts, scratch) = self.attributes(resource, value)?;
+        let ready = Ready::of(resource, value)?;
+        // The parser leaves a string where it was, so it stands at the same place in the value.
+        ready.announce(framing, resource, revision, kind, &texts, |text| ready.place(scratch, text))
+    }
+
+    /// The same without a message and a revision: see [`Reading`].
+    pub(super) fn read(&mut self, resource: &Resource, value: &Bytes) -> Result<Reading, DecodeError> {
+        let (texts, scratch) = self.attributes(resource, value)?;
+        let ready = Ready::of(resource, value)?;
+        let attributes = texts.keep(&ready.text, |text| ready.place(scratch, text));
+        Ok(Reading::new(value, ready, attributes))
+    }
+
+    /// Reads labels and fields of a value, from a copy that begins at this address.
+    fn attributes<'s>(
+        &'s mut self,
+        resource: &'s Resource,
+        value: &[u8],
+    ) -> Result<(AttributeTexts<'s>, usize), DecodeError> {
         if u32::try_from(value.len() + 4096).is_err() {
             return Err(DecodeError::TooLarge(value.len()));
         }
-        let scratch = {
-            self.scratch.clear();
-            self.scratch.extend_from_slice(value);
-            self.scratch.as_ptr().addr()
-        };
-        let texts = attributes(&mut self.scratch, &mut self.buffers, resource, value)?;
-        let mut draft = Draft::new(framing, value.len() + BESIDE);
-        envelope::open(&mut draft, kind);
-        let start = draft.len();
-        let (places, copies) = push_served(resource, value, revision, draft.payload())?;
-        let end = draft.len();
-        envelope::close(&mut draft);
-        // The parser leaves a string where it was, so it stands at the same place in the value.
-        let place = |text: &str| {
-            let at = text.as_ptr().addr().checked_sub(scratch).filter(|at| *at < value.len())?;
-            Some(start + copies.place(at)?)
-        };
-        let behind = behind(&draft, &texts, place)?;
-        Announced::new(draft, kind, start..end, behind, places)
+        self.scratch.clear();
+        self.scratch.extend_from_slice(value);
+        let scratch = self.scratch.as_ptr().addr();
+        Ok((attributes(&mut self.scratch, &mut self.buffers, resource, value)?, scratch))
     }
-}
-
-/// Which parts of a value were copied, and where to: at most three.
-#[derive(Debug, Default)]
-struct Copies {
-    /// Where they begin in the value and in the object, in this order.
-    begin: [(usize, usize); 3],
-    len: usize,
-}
-
-impl Copies {
-    fn add(&mut self, from: usize, to: usize) {
-        self.begin[self.len] = (from, to);
-        self.len += 1;
-    }
-
-    /// Where a byte of the value is in the object, if nothing before it in its part got longer.
-    fn place(&self, at: usize) -> Option<usize> {
-        let (from, to) = self.begin[..self.len].iter().rfind(|(from, _)| *from <= at)?;
-        Some(to + at - from)
-    }
-}
-
-/// Appends `value` with `revision` spliced in to `out`.
-fn push_served(
-    resource: &Resource,
-    value: &[u8],
-    revision: Revision,
-    out: &mut Vec<u8>,
-) -> Result<(Places, Copies), DecodeError> {
-    let compacted;
-    let mut text = value.trim_ascii();
-    let marks = Marks::of(text);
-    if marks.lines {
-        compacted = scan::compact(text);
-        text = &compacted;
-    }
-    let unsigned;
-    if resource.sorts_members && scan::may_have_negative_zero(text) {
-        unsigned = scan::without_negative_zeros(text);
-        text = &unsigned;
-    }
-    let found = scan::places(text).map_err(|scan::EscapedName| DecodeError::EscapedName)?;
-    let copy = if marks.escapes { escape::push } else { Vec::extend_from_slice };
-    let (places, mut copies) = splice(resource, text, &found, copy, revision, out);
-    // Without an offset the text was made anew, and nothing of it is found again.
-    let trimmed = text.as_ptr().addr().checked_sub(value.as_ptr().addr());
-    match trimmed.filter(|at| *at < value.len()) {
-        Some(trimmed) => copies.begin.iter_mut().for_each(|(from, _)| *from += trimmed),
-        None => copies.len = 0,
-    }
-    Ok((places, copies))
 }
 
 /// Reads labels and fields of a value. `scratch` is a copy of it, which is parsed in place.
@@ -275,77 +230,6 @@ fn scalar<'s>(value: simd_json::tape::Value<'_, 's>) -> Cow<'s, str> {
     "".into()
 }
 
-/// Appends `text` with the version spliced in, and with `kind` and `apiVersion` when it lacks them. `copy` appends a part of
-/// it, which may get longer by that.
-fn splice(
-    resource: &Resource,
-    text: &[u8],
-    found: &scan::Places,
-    copy: fn(&mut Vec<u8>, &[u8]),
-    revision: Revision,
-    out: &mut Vec<u8>,
-) -> (Places, Copies) {
-    let start = out.len();
-    let mut copies = Copies::default();
-    let mut copy = |out: &mut Vec<u8>, part: Range<usize>| {
-        copies.add(part.start, out.len() - start);
-        copy(out, &text[part]);
-    };
-    let mut bare = 0;
-    let mut copied = 0;
-    if let Some(after_type) = found.after_type {
-        copy(out, 0..after_type);
-        copied = after_type;
-        bare = out.len() - start;
-    }
-    if found.kind.is_none() || found.api_version.is_none() {
-        out.push(b'{');
-        copied = 1;
-        let kind = (found.kind.is_none(), "kind", &resource.kind);
-        let api_version = (found.api_version.is_none(), "apiVersion", &resource.api_version);
-        let types = if resource.sorts_members { [api_version, kind] } else { [kind, api_version] };
-        for (_, name, value) in types.into_iter().filter(|(is_missing, ..)| *is_missing) {
-            for part in ["\"", name, "\":\"", value, "\","] {
-                out.extend_from_slice(part.as_bytes());
-            }
-        }
-        if found.kind.is_none() && found.api_version.is_none() {
-            bare = out.len() - start;
-        }
-    }
-    let mut digits = [0; 20];
-    let digits = decimal(revision.get(), &mut digits);
-    let version_at;
-    if let Some(old) = &found.resource_version {
-        copy(out, copied..old.start);
-        out.push(b'"');
-        version_at = out.len() - start;
-        out.extend_from_slice(digits);
-        out.push(b'"');
-        copy(out, old.end..text.len());
-    } else {
-        // `attributes` found an object as metadata, so the scan did too.
-        let metadata = found.metadata.unwrap_or(1);
-        let after = if resource.sorts_members { found.after_lesser } else { found.after_identity };
-        let at = after.unwrap_or(metadata);
-        copy(out, copied..at);
-        if after.is_some() {
-            out.push(b',');
-        }
-        out.extend_from_slice(b"\"resourceVersion\":\"");
-        version_at = out.len() - start;
-        out.extend_from_slice(digits);
-        out.push(b'"');
-        if after.is_none() && found.metadata_filled {
-            out.push(b',');
-        }
-        copy(out, at..text.len());
-    }
-    let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-    let version = offset(version_at)..offset(version_at + digits.len());
-    (Places { version, bare: offset(bare) }, copies)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Reason;
@@ -359,9 +243,24 @@ mod tests {
     }
 
     fn decode_as(resource: &Resource, value: &str) -> Result<(String, Announced<Places>), DecodeError> {
-        let revision = Revision::new(123);
-        let announced =
-            Decoder::new().announce(&COUNTED, resource, value.as_bytes(), revision, MessageKind::Added)?;
+        let (revision, kind) = (Revision::new(123), MessageKind::Added);
+        let announced = Decoder::new().announce(&COUNTED, resource, value.as_bytes(), revision, kind);
+        // What is read first, and gets its revision later, is the same.
+        let reading = Decoder::new().read(resource, &Bytes::copy_from_slice(value.as_bytes()));
+        let (announced, reading) = match (announced, reading) {
+            (Ok(announced), Ok(reading)) => (announced, reading),
+            (announced, reading) => {
+                let (error, same) = (announced.err(), reading.err());
+                assert_eq!(error, same, "{value}");
+                return Err(error.expect("one of two was refused, as was the other"));
+            }
+        };
+        let later = reading.announce(&COUNTED, resource, revision, kind).expect("no larger than the other");
+        assert_eq!(later.own().bytes(), announced.own().bytes(), "{value}");
+        assert_eq!(later.attributes(), announced.attributes(), "{value}");
+        let mut pushed = Vec::new();
+        reading.push_at(resource, revision, &mut pushed);
+        assert_eq!(String::from_utf8(pushed).as_deref(), Ok(&*String::from_utf8_lossy(announced.object())));
         let text = String::from_utf8(announced.json().text().to_vec()).expect("utf-8");
         assert_eq!(&text[announced.of.version.start as usize..announced.of.version.end as usize], "123");
         Ok((text, announced))

@@ -31,7 +31,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use revcast_engine::change::{Batch, Change};
+use revcast_engine::codec::Decoder;
 use revcast_engine::key::Key;
+use revcast_engine::resource::Schema;
 use revcast_engine::revision::Revision;
 use revcast_engine::{Object, Publisher, RingLimits};
 use serde_json::Value;
@@ -68,6 +70,7 @@ const OPTIONS: ServeOptions = ServeOptions {
 struct FakeHost {
     store: RefCell<Store>,
     publisher: RefCell<Publisher>,
+    schema: Arc<Schema>,
     random: Cell<u64>,
     /// Seconds since [`NOW`].
     later: Cell<u64>,
@@ -89,9 +92,23 @@ impl FakeHost {
         let batch = self.store.borrow_mut().apply(txn, now).map_err(WriteError::Refused)?;
         self.store.borrow_mut().flush().unwrap();
         let mut publisher = self.publisher.borrow_mut();
-        publisher.handle_batch(&batch, NOW).expect("what a handler writes can be published");
+        let readings = txn.clone().into_readings();
+        publisher.handle_read_batch(&batch, &readings, NOW).expect("what a handler writes can be published");
         publisher.publish();
+        self.check_published(&publisher, &batch);
         Ok(batch.revision)
+    }
+
+    /// What a handler read of its values is what the publisher would read.
+    fn check_published(&self, publisher: &Publisher, batch: &Batch) {
+        for Change { key, value } in &batch.changes {
+            let Some(value) = value else { continue };
+            let published = publisher.get(key).unwrap();
+            let resource = self.schema.get(key.resource());
+            let read = Object::read(&mut Decoder::new(), resource, key.clone(), value, batch.revision);
+            assert_eq!(published.value().bytes(), read.value().bytes());
+            assert_eq!(published.attributes(), read.attributes());
+        }
     }
 }
 
@@ -237,7 +254,8 @@ impl World {
         let catalogs = Catalogs::new(registry, "192.0.2.1:26443");
         let encoder = Arc::new(Encoder::new(Arc::clone(&catalogs)));
         let schema = Arc::clone(catalogs.schema());
-        let (mut publisher, feed) = Publisher::with_small_ring(schema, encoder, limits, 1, store.revision());
+        let (mut publisher, feed) =
+            Publisher::with_small_ring(Arc::clone(&schema), encoder, limits, 1, store.revision());
         publisher.publish();
         let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
         let app = App::new(catalogs, epochs, ServeOptions { storage_media_type, ..OPTIONS });
@@ -245,6 +263,7 @@ impl World {
         let host = FakeHost {
             store: RefCell::new(store),
             publisher: RefCell::new(publisher),
+            schema,
             random: Cell::new(1),
             later: Cell::new(0),
             waits: RefCell::default(),

@@ -215,7 +215,7 @@ pub(super) fn rival(world: &World, value: &str) -> Txn {
     let json = format!(
         r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"cm1","namespace":"t1"}},"data":{{"rival":"{value}"}}}}"#
     );
-    let action = Action::Put { value: json.into(), ttl: None };
+    let action = Action::Put { value: bytes::Bytes::from(json).into(), ttl: None };
     Txn::one(world.key("configmaps", "t1", "cm1"), Expect::Any, action)
 }
 
@@ -390,7 +390,7 @@ fn what_is_too_large_already_does_not_grow() {
         r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"cm1","namespace":"t1","uid":"u","finalizers":["a.b/c","a.b/d"]}},"data":{{"k":"{}"}}}}"#,
         "x".repeat(5 << 20)
     );
-    let action = Action::Put { value: value.into(), ttl: None };
+    let action = Action::Put { value: bytes::Bytes::from(value).into(), ttl: None };
     let txn = Txn::one(world.key("configmaps", "t1", "cm1"), Expect::Absent, action);
     world.host.commit(&txn).expect("the store takes it");
     let one = format!("{CONFIG_MAPS}/cm1");

@@ -200,7 +200,7 @@ fn reopen(disk: &Disk) -> Reopen {
 
 fn put(n: usize, size: usize, ttl: Option<Duration>) -> Txn {
     let key = Key::new(ResourceId::new(0), None, &format!("node-{n}"));
-    Txn::one(key, Expect::Any, Action::Put { value: Bytes::from(vec![b'x'; size]), ttl })
+    Txn::one(key, Expect::Any, Action::Put { value: Bytes::from(vec![b'x'; size]).into(), ttl })
 }
 
 #[test]

@@ -152,12 +152,12 @@ impl EmbeddedSource {
         let now = wall_now();
         let Group { writes, questions, compactions } = std::mem::take(&mut self.group);
         let expirations = expired.len() as u64;
-        let mut batches = expired;
+        let mut batches: Vec<_> = expired.into_iter().map(|batch| (batch, Vec::new())).collect();
         let mut pending = Vec::with_capacity(writes.len());
         for (txn, reply) in writes {
             let outcome = self.store.apply(&txn, now).map(|batch| {
                 let revision = batch.revision;
-                batches.push(batch);
+                batches.push((batch, txn.into_readings()));
                 revision
             });
             pending.push(Pending { reply, outcome });
@@ -175,7 +175,7 @@ impl EmbeddedSource {
         }
         match flushed {
             Ok(()) => {
-                for batch in &batches {
+                for (batch, readings) in &batches {
                     if self.feeder.must_wait(batch) {
                         stats.backlogged.fetch_add(1, Ordering::Relaxed);
                         self.feeder.show();
@@ -183,8 +183,7 @@ impl EmbeddedSource {
                             std::thread::park_timeout(BACKLOG_POLL);
                         }
                     }
-                    // Every value was decoded with the same decoder before it was written.
-                    self.feeder.take(batch, seconds(now));
+                    self.feeder.take_read(batch, readings, seconds(now));
                 }
                 self.feeder.show();
                 if !batches.is_empty() {
