@@ -38,6 +38,10 @@ const ALONE: [&str; 10] = [
     "take_over",
 ];
 
+/// Of these, twice as many tests as of others run at once: they wait half of the time, and nothing runs beside them.
+const WAITING: [&str; 2] = ["scenarios", "take_over"];
+const WAITING_AT_ONCE: (&str, &str) = ("RUST_TEST_THREADS", "8");
+
 /// A test program that cargo built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
@@ -109,6 +113,9 @@ impl Program {
         let is_of = |names: &[&str]| {
             names.iter().any(|name| self.name == *name || self.name.rsplit('/').next() == Some(name))
         };
+        if is_of(&WAITING) {
+            command.env(WAITING_AT_ONCE.0, WAITING_AT_ONCE.1);
+        }
         Run { step, name: self.name.clone(), is_alone: is_of(&ALONE), is_long: is_of(&LONG), command }
     }
 }
