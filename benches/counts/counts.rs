@@ -9,10 +9,12 @@
 mod support;
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use gungraun::{library_benchmark, library_benchmark_group, main};
-use revcast_engine::codec::Decoder;
+use revcast_engine::change::{Batch, Change};
+use revcast_engine::codec::{Decoder, Reading};
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use revcast_engine::selector::{FieldSelector, LabelSelector, Selector};
@@ -154,6 +156,26 @@ fn publish((mut engine, key, value): (support::Engine, Key, Bytes)) -> support::
     engine
 }
 
+fn engine_with_a_reading() -> (support::Engine, Batch, [Option<Arc<Reading>>; 1]) {
+    let (mut engine, key, value) = engine();
+    engine.revision += 1;
+    let reading = Decoder::new().read(&support::pod(), &value).expect("it is an object");
+    let changes = vec![Change { key, value: Some(value) }];
+    let batch = Batch { revision: Revision::new(engine.revision), changes };
+    (engine, batch, [Some(Arc::new(reading))])
+}
+
+// The same of a value that was read when it was checked.
+#[library_benchmark]
+#[bench::of_1_kib(engine_with_a_reading())]
+fn publish_read(
+    (mut engine, batch, readings): (support::Engine, Batch, [Option<Arc<Reading>>; 1]),
+) -> support::Engine {
+    engine.publisher.handle_batch_with(&batch, &readings, 0).expect("it is newer");
+    engine.publisher.publish();
+    engine
+}
+
 library_benchmark_group!(name = shard, benchmarks = [round, page]);
-library_benchmark_group!(name = publisher, benchmarks = [decode, publish]);
+library_benchmark_group!(name = publisher, benchmarks = [decode, publish, publish_read]);
 main!(library_benchmark_groups = shard, publisher);

@@ -132,7 +132,7 @@ enum KeptText {
     Apart(Box<str>),
 }
 
-/// The attributes of a text, without those that stand in it.
+/// The attributes of a text: as places in it, and those that it spells in another way.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptTexts {
     labels: Vec<(KeptText, KeptText)>,

@@ -111,7 +111,7 @@ const _: () = assert!(size_of::<Object>() <= 112);
 
 impl Object {
     /// The state that `value` makes of a key that held `before`; its message, if it has one, is made in the framing of its
-    /// encoding. A value that has a `reading` is not read again.
+    /// encoding. A value with a `reading` is not read again, unless it is in protobuf.
     pub(crate) fn new(
         decoder: &mut Decoder,
         framings: Framings,
@@ -125,7 +125,7 @@ impl Object {
         let known = before.is_some_and(|before| before.kept.is_ok());
         let kind = if known { MessageKind::Modified } else { MessageKind::Added };
         let kept = match reading {
-            Some(reading) => decoder.decode_read(framings, resource, reading, revision, kind),
+            Some(reading) => decoder.decode_reading(framings, resource, reading, revision, kind),
             None => decoder.decode(framings, resource, value, revision, kind),
         };
         match kept {

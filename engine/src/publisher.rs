@@ -204,14 +204,15 @@ impl Publisher {
     /// # Errors
     /// See [`BatchError`]; nothing was changed.
     pub fn handle_batch(&mut self, batch: &Batch, as_of_seconds: u64) -> Result<(), BatchError> {
-        self.handle_read_batch(batch, &[], as_of_seconds)
+        self.handle_batch_with(batch, &[], as_of_seconds)
     }
 
-    /// The same with readings of the changes' values, in their order, where there are any: those values are not read again.
+    /// The same with readings of the changes' values, in their order, one for each change if there are any: values of JSON that have
+    /// one are not read again.
     ///
     /// # Errors
     /// See [`BatchError`]; nothing was changed.
-    pub fn handle_read_batch(
+    pub fn handle_batch_with(
         &mut self,
         batch: &Batch,
         readings: &[Option<Arc<Reading>>],
@@ -220,6 +221,7 @@ impl Publisher {
         if batch.revision <= self.index.revision {
             return Err(BatchError::NotNewer { newest: self.index.revision });
         }
+        debug_assert!(readings.is_empty() || readings.len() == batch.changes.len(), "one for each change");
         debug_assert!(self.staged.is_empty(), "a batch left its events behind");
         let mut unreadable = false;
         let times = Times { as_of_seconds, arrived: self.arrived };

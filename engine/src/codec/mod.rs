@@ -92,20 +92,29 @@ impl Kept {
     }
 }
 
-/// A value as its codec read it, before it has a revision: made where a value is checked, and taken by the publisher, so that nobody
-/// reads it again. Of one resource and one value.
+/// A value as its codec read it, before it has a revision: made where a value is checked, to show what a write of it makes, and, if
+/// [`Reading::spares_a_read`], to publish it. Of one resource and one value.
 #[derive(Debug)]
 pub struct Reading(ReadValue);
 
 #[derive(Debug)]
 enum ReadValue {
     Json(json::Reading),
-    /// It has its revision in more places than one, so that it is made anew.
+    /// The lengths of what is around its revision depend on it, so it is read again when it has one.
     Protobuf(Announced<SharedType>, Bytes),
     Opaque(Bytes),
 }
 
 impl Reading {
+    /// Whether whoever has the reading need not read the value to publish it. Not so of protobuf.
+    #[must_use]
+    pub const fn spares_a_read(&self) -> bool {
+        match self.0 {
+            ReadValue::Json(_) | ReadValue::Opaque(_) => true,
+            ReadValue::Protobuf(..) => false,
+        }
+    }
+
     /// Appends the object as JSON, as the write of this revision makes it; of an opaque value its bytes. `resource` is that of the
     /// reading.
     pub fn push_json_at(&self, resource: &Resource, revision: Revision, out: &mut Vec<u8>) {
@@ -117,7 +126,7 @@ impl Reading {
     }
 }
 
-/// The decoders of all codecs, for one value after another: their buffers are reused. One per publisher.
+/// The decoders of all codecs, for one value after another: their buffers are reused. A publisher has one.
 #[derive(Debug)]
 pub struct Decoder {
     json: json::Decoder,
@@ -180,7 +189,7 @@ impl Decoder {
     }
 
     /// What [`Decoder::decode`] makes of the value of a reading.
-    pub(crate) fn decode_read(
+    pub(crate) fn decode_reading(
         &mut self,
         framings: Framings,
         resource: &Resource,
@@ -271,6 +280,16 @@ mod tests {
         };
         assert!(matches!(read(&plain, old), Err(DecodeError::OtherVersion { .. })));
         let Ok(Kept::Json(kept)) = read(&versioned, old) else { panic!("it is kept as JSON") };
+        // What is read first is of the version of the resource, too.
+        let reading = Decoder::new().read(&versioned, &Bytes::from_static(old.as_bytes())).expect("readable");
+        let framings = Framings { json: &BARE, protobuf: &BARE };
+        let (revision, kind) = (Revision::new(7), MessageKind::Added);
+        let later = Decoder::new().decode_reading(framings, &versioned, &reading, revision, kind);
+        let Ok(Kept::Json(later)) = later else { panic!("it is kept as JSON") };
+        assert_eq!((later.own().bytes(), reading.spares_a_read()), (kept.own().bytes(), true));
+        let mut pushed = Vec::new();
+        reading.push_json_at(&versioned, revision, &mut pushed);
+        assert_eq!(pushed, kept.json().text());
         let shown =
             r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"7","labels":{"a":"b"}}}"#;
         assert_eq!(String::from_utf8_lossy(kept.json().text()), shown);

@@ -77,8 +77,7 @@ impl Kept {
             let unheard = match server.call("GET", "/readyz", None) {
                 Ok((status, _)) if status < 500 => return Ok(()),
                 Ok((status, _)) => format!("/readyz says {status}"),
-                // Waiting mends no certificate.
-                Err(fault) if fault.kind() == ErrorKind::InvalidData => break format!("{address}: {fault}"),
+                Err(fault) if is_of_a_certificate(&fault) => break format!("{address}: {fault}"),
                 Err(fault) => fault.to_string(),
             };
             thread::sleep(LOOK);
@@ -97,6 +96,11 @@ impl Kept {
     fn status(&mut self) -> Option<ExitStatus> {
         self.process.try_wait().ok().flatten()
     }
+}
+
+/// Waiting mends no certificate.
+fn is_of_a_certificate(fault: &io::Error) -> bool {
+    fault.kind() == ErrorKind::InvalidData && fault.to_string().contains("certificate")
 }
 
 impl Drop for Kept {

@@ -54,7 +54,7 @@ async fn create<H: Host>(call: &Call<'_, H>, draft: &Draft, dry_run: bool) -> Re
     }
     let new = call.put(draft.to_json(call))?;
     match call.write(&key, Expect::Absent, new.action.clone()).await? {
-        Outcome::Made(revision) => Ok(Some(call.show(201, &new.json_at(revision)))),
+        Outcome::Made(revision) => Ok(Some(call.show_written(201, new.json_at(revision)))),
         Outcome::Lost(_) => Ok(None),
     }
 }

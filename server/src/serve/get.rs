@@ -87,11 +87,13 @@ pub(super) fn json(object: &Object) -> Result<Cow<'_, [u8]>, Status> {
 
 /// Why an object cannot be read or changed; `None`: it can.
 fn refused(object: &Object) -> Option<Status> {
+    if let Some(why) = object.unreadable() {
+        // A watch gets the same Status.
+        return Some(Status::unreadable(why.text().to_owned()));
+    }
     match object.value() {
         Value::Json(_) | Value::Protobuf(_) => None,
-        Value::Opaque(_) => Some(without_json(object)),
-        // A watch gets the same Status.
-        Value::Unreadable(..) => object.unreadable().map(|why| Status::unreadable(why.text().to_owned())),
+        Value::Opaque(_) | Value::Unreadable(..) => Some(without_json(object)),
     }
 }
 

@@ -22,11 +22,13 @@ fn encoder() -> GzEncoder<Vec<u8>> {
     GzEncoder::new(Vec::new(), Compression::new(LEVEL))
 }
 
-/// Compresses a complete reply that is long enough.
+/// Whether a complete reply is long enough, and not compressed yet.
+pub(super) fn is_worth_it(whole: &FullBody) -> bool {
+    whole.body.len() > WHOLE_BYTES_MIN && whole.content_encoding.is_none()
+}
+
+/// Compresses a complete reply.
 pub(super) async fn shrink<H: Host>(host: &H, whole: FullBody) -> FullBody {
-    if whole.body.len() <= WHOLE_BYTES_MIN || whole.content_encoding.is_some() {
-        return whole;
-    }
     let mut encoder = encoder();
     for slice in whole.body.chunks(SLICE_BYTES) {
         if encoder.write_all(slice).is_err() {

@@ -138,7 +138,9 @@ impl Frontend for App {
         budget: &dyn Budget,
     ) -> Reply {
         match answer(self, host, head, admitted, body, budget).await {
-            Reply::FullBody(whole) if head.accepts_gzip() => Reply::FullBody(gzip::shrink(host, whole).await),
+            Reply::FullBody(whole) if gzip::is_worth_it(&whole) && head.accepts_gzip() => {
+                Reply::FullBody(gzip::shrink(host, whole).await)
+            }
             reply @ (Reply::FullBody(_)
             | Reply::StreamingBody(_)
             | Reply::PeriodicBody(_)
@@ -584,16 +586,26 @@ impl<H: Host> Call<'_, H> {
             };
             return Ok(Reply::FullBody(reply::whole(code, self.format.content_type(), body)));
         }
-        let as_kept =
-            is_kept && (self.shape, self.format) == (Shape::Object, ResponseFormat::Json(Layout::Compact));
-        let stored = if as_kept { object.shared_json() } else { None };
+        let stored = if self.shows_as_served() { object.shared_json() } else { None };
         Ok(match stored {
-            Some(body) => Reply::FullBody(FullBody {
-                end: b"\n",
-                ..reply::whole(code, self.format.content_type(), body)
-            }),
+            Some(json) => self.as_served(code, json),
             None => self.show(code, &get::json(object)?),
         })
+    }
+
+    /// One object that was just written, as it is served from then on.
+    fn show_written(&self, code: u16, json: Vec<u8>) -> Reply {
+        if self.shows_as_served() { self.as_served(code, json.into()) } else { self.show(code, &json) }
+    }
+
+    /// Whether an object is shown as the engine serves it: on one line, escaped, and in the version that is kept.
+    fn shows_as_served(&self) -> bool {
+        matches!(self.resource.conversion, Conversion::Kept)
+            && (self.shape, self.format) == (Shape::Object, ResponseFormat::Json(Layout::Compact))
+    }
+
+    fn as_served(&self, code: u16, json: Bytes) -> Reply {
+        Reply::FullBody(FullBody { end: b"\n", ..reply::whole(code, self.format.content_type(), json) })
     }
 
     /// One object in the version that is kept, in the negotiated form. An object that was never stored is not escaped yet.

@@ -121,7 +121,7 @@ fn values(json: &[u8]) -> usize {
     values
 }
 
-/// The body of a POST or PUT as JSON: of an object, for [`members`], that may have as many values.
+/// The body of a POST or PUT as JSON, which has no more values than it may have: for [`members`].
 pub(super) fn object<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Bytes, Status> {
     let json = json(call, body)?;
     if json.is_empty() {
@@ -132,7 +132,7 @@ pub(super) fn object<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Bytes,
     Ok(json)
 }
 
-/// The members of an object.
+/// The members of the object in a body.
 pub(super) fn members<H: Host>(call: &Call<'_, H>, json: &[u8]) -> Result<Map<String, Value>, Status> {
     match serde_json::from_slice(json) {
         Ok(Value::Object(members)) => Ok(members),

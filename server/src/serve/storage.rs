@@ -72,9 +72,12 @@ impl<H: Host> Call<'_, H> {
     /// # Errors
     /// 400, with their names.
     pub(super) fn check_members(&self, members: &Map<String, Value>) -> Result<(), Status> {
+        if !self.stores_protobuf() {
+            return Ok(());
+        }
         let is_strict = self.query.get("fieldValidation") == Some("Strict")
             || payload::media_type(self.head.content_type.as_deref()) == apply::MEDIA_TYPE;
-        if !is_strict || !self.stores_protobuf() {
+        if !is_strict {
             return Ok(());
         }
         let (release, resource) = (self.catalog.registry.release(), self.resource);

@@ -31,7 +31,7 @@ pub(super) async fn handle<H: Host>(
     let options = WriteOptions::parse(call.query, WriteKind::Update).map_err(OptionsError::status)?;
     let json = payload::object(call, body)?;
     let sent = || Draft::new(call, payload::members(call, &json)?);
-    // What it asks for is refused before the stored object is, and read again only after a lost race.
+    // Parsed before the stored object is read, so that its faults are told first; parsed again only after a lost race.
     let mut first = Some(sent()?);
     let change = |_: &Object| first.take().map_or_else(sent, Ok);
     run(call, name, part, options.dry_run, Owned::Followed, change).await
@@ -96,7 +96,7 @@ pub(super) async fn run<H: Host>(
             Outcome::Made(_) if ends => {
                 return Ok(call.show(200, &new.to_json_at(call, &current.revision().to_string())));
             }
-            Outcome::Made(revision) => return Ok(call.show(200, &checked.json_at(revision))),
+            Outcome::Made(revision) => return Ok(call.show_written(200, checked.json_at(revision))),
             Outcome::Lost(None) => return Err(call.not_found(name)),
             // A client that named a revision gets its 409 when the next attempt finds a different one.
             Outcome::Lost(Some(_)) => {}

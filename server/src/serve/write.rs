@@ -113,7 +113,7 @@ impl<H: Host> Call<'_, H> {
             reading.map_err(|why| Status::bad_request(format!("the object cannot be stored: {why}")))?,
         );
         let ttl = self.catalog.registry.get(self.resource.row).and_then(|stored| stored.ttl);
-        let value = NewValue { bytes, reading: Some(Arc::clone(&reading)) };
+        let value = NewValue::read(bytes, &reading);
         Ok(Checked { action: Action::Put { value, ttl }, resource, reading })
     }
 

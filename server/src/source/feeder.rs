@@ -54,14 +54,14 @@ impl Feeder {
 
     /// Takes a revision, which becomes visible later. One without changes is progress.
     pub(super) fn take(&mut self, batch: &Batch, as_of_seconds: u64) {
-        self.take_read(batch, &[], as_of_seconds);
+        self.take_with(batch, &[], as_of_seconds);
     }
 
     /// The same with readings of the changes' values, in their order, where there are any.
-    pub(super) fn take_read(&mut self, batch: &Batch, readings: &[Option<Arc<Reading>>], as_of_seconds: u64) {
+    pub(super) fn take_with(&mut self, batch: &Batch, readings: &[Option<Arc<Reading>>], as_of_seconds: u64) {
         if batch.changes.is_empty() {
             self.publisher.handle_progress(batch.revision);
-        } else if let Err(error) = self.publisher.handle_read_batch(batch, readings, as_of_seconds) {
+        } else if let Err(error) = self.publisher.handle_batch_with(batch, readings, as_of_seconds) {
             // A source passes each revision once, in order, and decoded or unreadable.
             panic!("revision {} cannot be published: {error}", batch.revision);
         }

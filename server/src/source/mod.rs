@@ -72,7 +72,7 @@ impl Txn {
         Self { ops: vec![Op { key, expect, action }] }
     }
 
-    /// What was read of the values that it writes, for [`Publisher::handle_read_batch`](revcast_engine::Publisher::handle_read_batch).
+    /// What was read of the values that it writes, for [`Publisher::handle_batch_with`](revcast_engine::Publisher::handle_batch_with).
     pub(crate) fn into_readings(self) -> Vec<Option<Arc<Reading>>> {
         let of = |action| match action {
             Action::Put { value, .. } => value.reading,
@@ -123,10 +123,22 @@ pub enum Action {
 /// The value of a write.
 #[derive(Clone, Debug)]
 pub struct NewValue {
+    bytes: Bytes,
+    /// A source that publishes its own writes need not read it again.
+    reading: Option<Arc<Reading>>,
+}
+
+impl NewValue {
+    /// A value with what was read of it when it was checked, which is kept if it is of use.
+    pub(crate) fn read(bytes: Bytes, reading: &Arc<Reading>) -> Self {
+        Self { bytes, reading: reading.spares_a_read().then(|| Arc::clone(reading)) }
+    }
+
     /// What is stored.
-    pub bytes: Bytes,
-    /// What was read of it when it was checked: a source that publishes its own writes need not read it again.
-    pub reading: Option<Arc<Reading>>,
+    #[must_use]
+    pub const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
 }
 
 impl From<Bytes> for NewValue {

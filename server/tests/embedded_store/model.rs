@@ -189,7 +189,9 @@ impl Life {
             return;
         }
         let changes = ops.into_iter().map(|(object, _, action)| match action {
-            Action::Put { value, ttl } => (object, Some(value.bytes), ttl.map(|ttl| self.clock.plus(ttl))),
+            Action::Put { value, ttl } => {
+                (object, Some(value.bytes().clone()), ttl.map(|ttl| self.clock.plus(ttl)))
+            }
             Action::Delete => (object, None, None),
         });
         self.model.commit(changes.collect());

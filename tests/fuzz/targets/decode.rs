@@ -30,7 +30,7 @@ pub(crate) fn run(data: &[u8]) {
     let batch = Batch { revision: Revision::new(REVISION), changes: vec![change] };
     // What was read when it was checked is published as if the publisher had read it.
     let reading = Decoder::new().read(&resource, &value).ok().map(Arc::new);
-    publisher.handle_read_batch(&batch, std::slice::from_ref(&reading), 0).expect("it is newer");
+    publisher.handle_batch_with(&batch, std::slice::from_ref(&reading), 0).expect("it is newer");
     let served = publisher.get(&key).expect("it is there");
     assert_eq!(reading.is_some(), served.unreadable().is_none());
     if let Some(reading) = &reading {

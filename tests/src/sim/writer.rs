@@ -46,7 +46,7 @@ impl World {
         }
         self.note_needs()?;
         let readings = self.read(&batch);
-        if let Err(error) = self.publisher.handle_read_batch(&batch, &readings, seconds) {
+        if let Err(error) = self.publisher.handle_batch_with(&batch, &readings, seconds) {
             return broken(Promise::ExactlyOnce, format!("a good batch was refused: {error}"));
         }
         let events = self.net.oracle.events.len();

@@ -38,7 +38,7 @@ const ALONE: [&str; 10] = [
     "take_over",
 ];
 
-/// Of these, twice as many tests as of others run at once: they wait half of the time, and nothing runs beside them.
+/// Of these eight tests run at once, where others have four: they wait half of the time, and nothing runs beside them.
 const WAITING: [&str; 2] = ["scenarios", "take_over"];
 const WAITING_AT_ONCE: (&str, &str) = ("RUST_TEST_THREADS", "8");
 
@@ -71,7 +71,7 @@ pub(crate) struct Ended {
     pub(crate) lines: Vec<String>,
     pub(crate) problem: Option<String>,
     pub(crate) time: Duration,
-    /// Of the program and of what it started and waited for. `None`: the kernel did not say.
+    /// Of the program and of what it started and waited for. `None`: it did not run, or took long to end.
     pub(crate) cpu_time: Option<Duration>,
 }
 

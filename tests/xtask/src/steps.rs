@@ -214,7 +214,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step {
         name: "bench",
         purpose: "every benchmark runs once; nothing is measured",
-        // Instruction counts are a step of their own. With `--exclude` cargo would pick other features, and build the server anew.
+        // All but `counts`, which are a step of their own. With `--exclude` cargo would pick other features, and build the server anew.
         arguments: &["bench", "--workspace", "--profile", "dev", "--bench", "[!c]*", "--", "--test"],
         proof: Proof::Benchmarks,
         ..PLAIN
@@ -363,6 +363,13 @@ mod tests {
         );
         let bench = find("bench").expect("a step");
         assert_eq!(bench.shown(), "cargo bench --workspace --profile dev --bench '[!c]*' -- --test");
+    }
+
+    #[test]
+    fn no_benchmark_is_left_out() {
+        let names = include_str!("../../../benches/Cargo.toml").lines();
+        let names: Vec<_> = names.filter_map(|line| line.strip_prefix("name = \"")).skip(1).collect();
+        assert!(names.len() > 5 && names.iter().all(|name| !name.starts_with('c')), "{names:?}");
     }
 
     #[test]

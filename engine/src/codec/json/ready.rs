@@ -20,7 +20,7 @@ use crate::message::{Draft, MessageKind};
 use crate::resource::Resource;
 use crate::revision::Revision;
 
-/// A value that was read, before it has a revision: made where it is checked, so that nobody reads it again.
+/// A value that was read, before it has a revision.
 #[derive(Debug)]
 pub(in crate::codec) struct Reading {
     /// Ready to be spliced.
@@ -60,6 +60,7 @@ impl Reading {
 
     /// Appends the object as `revision` writes it: as it is served then.
     pub(in crate::codec) fn push_at(&self, resource: &Resource, revision: Revision, out: &mut Vec<u8>) {
+        out.reserve(self.text.len() + BESIDE);
         self.ready().push(resource, revision, out);
     }
 }
@@ -95,8 +96,8 @@ impl<'a> Ready<'a> {
     }
 
     /// Where in the text a part of the value stands whose copy begins at this address.
-    pub(super) fn place(&self, value: usize, part: &str) -> Option<usize> {
-        let at = part.as_ptr().addr().checked_sub(value)?.checked_sub(self.trimmed?)?;
+    pub(super) fn place(&self, address: usize, part: &str) -> Option<usize> {
+        let at = part.as_ptr().addr().checked_sub(address)?.checked_sub(self.trimmed?)?;
         (at < self.text.len()).then_some(at)
     }
 

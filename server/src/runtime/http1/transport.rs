@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use futures_lite::{AsyncRead as _, AsyncReadExt, AsyncWrite as _, AsyncWriteExt, future};
 use glommio::net::TcpStream;
+use glommio::timer::sleep;
 use rustls::pki_types::CertificateDer;
 
 use crate::runtime::admission::CountGuard;
@@ -36,8 +37,9 @@ const HANDSHAKE_READ_BYTES: usize = 4 << 10;
 pub(super) const READ_BYTES: usize = 16 << 10;
 /// Plain bytes that are encrypted before a write.
 const SEAL_BYTES: usize = 64 << 10;
-/// Bytes that are read and discarded before a connection is closed after an error, so that the peer receives the error.
-const LINGER_BYTES: usize = 64 << 10;
+/// Bytes that are read and discarded before a connection is closed after an error, so that a peer receives the error that sends a
+/// body first and reads then: the rest of an object that is somewhat too large.
+const LINGER_BYTES: usize = 4 << 20;
 const LINGER_READ_BYTES: usize = 16 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -362,6 +364,8 @@ impl Transport {
                 Ok(read) => left = left.saturating_sub(read),
             }
         }
+        // Closing now would reset the connection, and a peer's kernel discards what was not read before a reset.
+        sleep(deadline.saturating_duration_since(Instant::now())).await;
     }
 }
 

@@ -93,7 +93,7 @@ impl FakeHost {
         self.store.borrow_mut().flush().unwrap();
         let mut publisher = self.publisher.borrow_mut();
         let readings = txn.clone().into_readings();
-        publisher.handle_read_batch(&batch, &readings, NOW).expect("what a handler writes can be published");
+        publisher.handle_batch_with(&batch, &readings, NOW).expect("what a handler writes can be published");
         publisher.publish();
         self.check_published(&publisher, &batch);
         Ok(batch.revision)

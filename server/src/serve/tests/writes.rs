@@ -231,6 +231,19 @@ fn races_are_run_again_unless_a_revision_was_named() {
     let mine = json!({"metadata": {"name": "cm1"}, "data": {"mine": "2"}});
     assert_eq!(world.send("PUT", &one, &mine).json()["data"], mine["data"]);
 
+    // A body that is no JSON is parsed again as what it was, as often as the race is lost.
+    for rivals in 1..4 {
+        let yaml = format!(
+            "kind: ConfigMap\napiVersion: v1\nmetadata: {{name: cm1}}\ndata: {{mine: 'over {rivals}'}}\n"
+        );
+        world.host.rivals.borrow_mut().extend((0..rivals).map(|n| rival(&world, &format!("{rivals} {n}"))));
+        let put = Ask { body: yaml.into(), ..Ask::new("PUT", &one) };
+        let got = world.ask(&put.with("Content-Type", "application/yaml"));
+        let mine = json!({"mine": format!("over {rivals}")});
+        assert_eq!((got.code, &got.json()["data"]), (200, &mine), "{}", got.body);
+        assert!(world.host.rivals.borrow().is_empty(), "it lost {rivals} times");
+    }
+
     let version = world.get(&one).json()["metadata"]["resourceVersion"].clone();
     for (method, media) in [("PUT", "application/json"), ("PATCH", MERGE)] {
         world.host.rivals.borrow_mut().push(rival(&world, "3"));

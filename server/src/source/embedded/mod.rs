@@ -295,7 +295,7 @@ impl Store {
         let mut expiries = Vec::with_capacity(txn.ops.len());
         for Op { key, action, .. } in &txn.ops {
             let (value, expires) = match action {
-                Action::Put { value, ttl } => (Some(value.bytes.clone()), ttl.map(|ttl| now.plus(ttl))),
+                Action::Put { value, ttl } => (Some(value.bytes().clone()), ttl.map(|ttl| now.plus(ttl))),
                 Action::Delete => (None, None),
             };
             changes.push(Change { key: key.clone(), value });
@@ -453,8 +453,8 @@ impl Store {
                 return Err(TxnError::KeyTooLong { op, bytes });
             }
             match action {
-                Action::Put { value, .. } if value.bytes.len() > VALUE_BYTES_MAX => {
-                    return Err(TxnError::ValueTooLarge { op, bytes: value.bytes.len() });
+                Action::Put { value, .. } if value.bytes().len() > VALUE_BYTES_MAX => {
+                    return Err(TxnError::ValueTooLarge { op, bytes: value.bytes().len() });
                 }
                 Action::Put { .. } | Action::Delete => {}
             }

@@ -183,7 +183,7 @@ impl EmbeddedSource {
                             std::thread::park_timeout(BACKLOG_POLL);
                         }
                     }
-                    self.feeder.take_read(batch, readings, seconds(now));
+                    self.feeder.take_with(batch, readings, seconds(now));
                 }
                 self.feeder.show();
                 if !batches.is_empty() {
@@ -305,4 +305,74 @@ pub fn wall_now() -> WallTime {
 
 pub(super) const fn seconds(time: WallTime) -> u64 {
     time.as_millis() / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Mutex;
+
+    use bytes::Bytes;
+    use revcast_engine::codec::Decoder;
+    use revcast_engine::encoding::JsonOnly;
+    use revcast_engine::key::ResourceId;
+    use revcast_engine::resource::{Resource, Schema};
+    use revcast_engine::{Object, RingLimits};
+
+    use super::super::StoreConfig;
+    use super::*;
+    use crate::source::command_queue::{Asker, Command};
+    use crate::source::{Action, Expect, NewValue};
+
+    /// Shards that record their answers.
+    #[derive(Default)]
+    struct Told(Mutex<Vec<Answer>>);
+
+    impl Shards for Told {
+        fn wake_all(&self) {}
+        fn answer(&self, _: Asker, answer: Answer) {
+            self.0.lock().unwrap().push(answer);
+        }
+    }
+
+    /// What is published of these values of as many keys, which are written in one group.
+    fn published(schema: Schema, values: Vec<NewValue>) -> Vec<String> {
+        let (store, recovery) = Store::open(&StoreConfig::memory(vec!["pods".into()], wall_now())).unwrap();
+        drop(recovery);
+        let limits = RingLimits { events: 1024, bytes: 1 << 20 };
+        let (publisher, _feed) =
+            Publisher::new(Arc::new(schema), Arc::new(JsonOnly), limits, 1, store.revision());
+        let (commands, told) = (CommandQueue::new(), Arc::new(Told::default()));
+        let key = |n: usize| Key::new(ResourceId::new(0), Some("a"), &format!("p{n}"));
+        let to = Asker { shard: 0, ticket: 0 };
+        let count = values.len();
+        for (n, value) in values.into_iter().enumerate() {
+            let txn = Txn::one(key(n), Expect::Absent, Action::Put { value, ttl: None });
+            commands.submit(Command::Write(txn, to)).unwrap();
+        }
+        (0..count).for_each(|n| commands.submit(Command::Get(key(n), to)).unwrap());
+        commands.close();
+        let shards: Arc<dyn Shards> = Arc::<Told>::clone(&told);
+        start(store, publisher, commands, shards, Clock::start(), None).unwrap().join().unwrap();
+        let answers = std::mem::take(&mut *told.0.lock().unwrap());
+        let found = |answer| if let Answer::Found(found) = answer { found } else { None };
+        let text = |object: Arc<Object>| String::from_utf8(object.value().bytes().to_vec()).unwrap();
+        answers.into_iter().filter_map(found).map(text).collect()
+    }
+
+    #[test]
+    fn a_write_is_published_as_it_was_read_and_read_if_it_was_not() {
+        let mut schema = Schema::default();
+        let pods = Resource::new("v1", "Pod", true, Vec::new());
+        schema.add(pods.clone());
+        let value = |of: &'static str| Bytes::from_static(of.as_bytes());
+        // Of another text than the value: so the two can be told apart.
+        let reading = Decoder::new().read(&pods, &value(r#"{"metadata":{"name":"read"}}"#)).unwrap();
+        let read = NewValue::read(value(r#"{"metadata":{"name":"value"}}"#), &Arc::new(reading));
+        let unread = NewValue::from(value(r#"{"metadata":{"name":"value"}}"#));
+        let got = published(schema, vec![unread.clone(), read, unread]);
+        let shown = got.iter().map(|text| text.contains(r#""name":"read""#)).collect::<Vec<_>>();
+        assert_eq!(shown, [false, true, false], "{got:?}");
+    }
 }

@@ -65,8 +65,8 @@ fn check(ops: &[Op]) -> Result<(), TxnError> {
             return Err(TxnError::KeyTooLong { op, bytes });
         }
         match action {
-            Action::Put { value, .. } if value.bytes.len() > VALUE_BYTES_MAX => {
-                return Err(TxnError::ValueTooLarge { op, bytes: value.bytes.len() });
+            Action::Put { value, .. } if value.bytes().len() > VALUE_BYTES_MAX => {
+                return Err(TxnError::ValueTooLarge { op, bytes: value.bytes().len() });
             }
             Action::Put { .. } | Action::Delete => {}
         }
@@ -104,12 +104,12 @@ async fn send(
         otherwise.push(TxnOp::get(etcd.as_str(), Some(GetOptions::new().with_keys_only())));
         then.push(match action {
             Action::Delete => TxnOp::delete(etcd, None),
-            Action::Put { value, ttl: None } => TxnOp::put(etcd, &value.bytes[..], None),
+            Action::Put { value, ttl: None } => TxnOp::put(etcd, &value.bytes()[..], None),
             Action::Put { value, ttl: Some(ttl) } => {
                 let lease = timeout_at(deadline, lease(context, *ttl)).await;
                 let lease = lease.unwrap_or_else(|_| Err(not_reached())).map_err(TxnError::Source)?;
                 leases.push(lease);
-                TxnOp::put(etcd, &value.bytes[..], Some(PutOptions::new().with_lease(lease)))
+                TxnOp::put(etcd, &value.bytes()[..], Some(PutOptions::new().with_lease(lease)))
             }
         });
     }
