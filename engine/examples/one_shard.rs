@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use revcast_engine::change::{Batch, Change};
@@ -152,7 +153,7 @@ fn wish(
         framing,
         start,
         bookmarks,
-        deadline: Tick::from_nanos(3_600_000_000_000),
+        timeout: Duration::from_secs(3_600),
         jitter: 0,
         as_of_seconds: 0,
     }
@@ -243,7 +244,7 @@ fn main() {
     println!(
         "\n7. The shard drains: everyone's stream is ended, after which a connection can be used again."
     );
-    shard.drain(std::time::Duration::ZERO, minute);
+    shard.drain(Duration::ZERO, minute);
     settle(&mut shard, &mut clients, minute);
     let last = format!("{}\n", bookmark(12, ""));
     for (name, id, before) in [("whole", whole, &*last), ("label", label, ""), ("slow", slow, "")] {

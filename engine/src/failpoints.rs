@@ -63,6 +63,8 @@ pub enum Failpoint {
     OlderRevisionSplit,
     /// What a round sorts is not noted for watchers that lag, unless others of their class are live.
     LaggingNotNoted,
+    /// A watch that begins while a round is under way joins the live ones immediately.
+    JoinedWithinRound,
 }
 
 #[cfg(feature = "failpoints")]

@@ -131,7 +131,7 @@ impl World {
                 framing,
                 start: Start::Latest,
                 bookmarks,
-                deadline: Tick::from_nanos(u64::MAX),
+                timeout: Duration::MAX,
                 jitter,
                 as_of_seconds: 0,
             };

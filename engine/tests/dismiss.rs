@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::encoding::{Encoding, JsonOnly};
@@ -64,7 +65,7 @@ fn wish(resource: ResourceId, start: Start) -> Subscription {
         framing: &BARE,
         start,
         bookmarks: true,
-        deadline: Tick::from_nanos(u64::MAX),
+        timeout: Duration::MAX,
         jitter: 0,
         as_of_seconds: 0,
     }

@@ -4,6 +4,7 @@
 mod counted;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use counted::COUNTED;
 use revcast_engine::change::{Batch, Change};
@@ -83,7 +84,7 @@ fn told(framing: &'static Framing, room: usize) -> String {
             framing,
             start: Start::State { end_mark: true },
             bookmarks: false,
-            deadline: Tick::from_nanos(u64::MAX),
+            timeout: Duration::MAX,
             jitter: 0,
             as_of_seconds: 0,
         },

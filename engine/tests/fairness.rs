@@ -101,7 +101,7 @@ impl World {
             framing,
             start: Start::Latest,
             bookmarks: false,
-            deadline: Tick::from_nanos(u64::MAX),
+            timeout: Duration::MAX,
             jitter: 0,
             as_of_seconds: 0,
         };

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use revcast_engine::change::{Batch, Change};
@@ -62,7 +63,7 @@ impl World {
             framing: &BARE,
             start,
             bookmarks: false,
-            deadline: Tick::from_nanos(u64::MAX),
+            timeout: Duration::MAX,
             jitter: 0,
             as_of_seconds: 0,
         };

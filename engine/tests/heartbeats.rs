@@ -80,7 +80,7 @@ impl World {
             framing: &BARE,
             start: Start::Latest,
             bookmarks: false,
-            deadline: Tick::from_nanos(u64::MAX),
+            timeout: Duration::MAX,
             jitter,
             as_of_seconds: 0,
         };

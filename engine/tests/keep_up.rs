@@ -101,7 +101,7 @@ impl World {
             framing,
             start,
             bookmarks: false,
-            deadline: self.now.plus(Duration::from_secs(3600)),
+            timeout: Duration::from_secs(3600),
             jitter: 0,
             as_of_seconds: 0,
         };

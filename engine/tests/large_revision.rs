@@ -8,6 +8,7 @@ mod counting;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use counted::{COUNTED, Counted};
@@ -96,7 +97,7 @@ impl World {
             framing,
             start,
             bookmarks: false,
-            deadline: Tick::from_nanos(u64::MAX),
+            timeout: Duration::MAX,
             jitter: 0,
             as_of_seconds: 0,
         };

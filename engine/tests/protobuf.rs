@@ -117,7 +117,7 @@ impl World {
             framing: &BARE,
             start,
             bookmarks: false,
-            deadline: Tick::ZERO.plus(Duration::from_secs(1_000)),
+            timeout: Duration::from_secs(1_000),
             jitter: 0,
             as_of_seconds: 0,
         };

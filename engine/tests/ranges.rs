@@ -133,7 +133,7 @@ impl World {
             framing: &BARE,
             start,
             bookmarks: true,
-            deadline: Tick::from_nanos(u64::MAX / 2),
+            timeout: Duration::from_nanos(u64::MAX / 2),
             jitter: 0,
             as_of_seconds: 0,
         };

@@ -1,6 +1,7 @@
 //! What a client gets that resumes after a revision of which it may have seen a part.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use revcast_engine::change::{Batch, Change};
@@ -79,7 +80,7 @@ impl World {
             framing: &BARE,
             start: Start::After(Revision::new(revision)),
             bookmarks: false,
-            deadline: Tick::from_nanos(u64::MAX),
+            timeout: Duration::MAX,
             jitter: 0,
             as_of_seconds: 0,
         };

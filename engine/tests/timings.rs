@@ -69,7 +69,9 @@ impl World {
         let (publisher, feed) =
             Publisher::with_small_ring(Arc::new(schema), Arc::new(JsonOnly), limits, 1, Revision::ZERO);
         let shard = Shard::new(0, feed.clone(), ShardConfig::default());
-        Self { publisher, feed, shard, sink: Sink::default(), maps, revision: 0, now: Tick::ZERO }
+        // Changes may be older than the first watch.
+        let now = Tick::ZERO.plus(Duration::from_secs(1));
+        Self { publisher, feed, shard, sink: Sink::default(), maps, revision: 0, now }
     }
 
     fn watch(&mut self, start: Start, lives: Duration) -> WatcherId {
@@ -80,7 +82,7 @@ impl World {
             framing: &BARE,
             start,
             bookmarks: false,
-            deadline: self.now.plus(lives),
+            timeout: lives,
             jitter: 0,
             as_of_seconds: 0,
         };

@@ -80,9 +80,9 @@ impl Entry {
             uri.push('/');
             push_segment(&mut uri, segment);
         }
-        if !head.query.is_empty() {
+        if !head.query.raw().is_empty() {
             uri.push('?');
-            uri.push_str(&head.query);
+            uri.push_str(head.query.raw());
         }
         Self {
             id,
@@ -307,7 +307,7 @@ fn line(entry: &Entry, stage: Stage, code: u16, ended: Option<&str>, now: Timest
 mod tests {
     use super::*;
     use crate::http::request::{Parsed, parse_head};
-    use crate::http::request_info::RequestTarget;
+    use crate::http::route;
 
     fn head(text: &str) -> RequestHead {
         match parse_head(text.as_bytes()) {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     fn info(head: &RequestHead) -> RequestInfo {
-        RequestInfo::of(head.method, &RequestTarget::of(head))
+        RequestInfo::of(head, &route::target_of(&head.path))
     }
 
     #[test]

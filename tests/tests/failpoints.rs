@@ -8,7 +8,7 @@ use revcast_tests::sim::{self, Profile, Promise};
 /// Seeds that may be needed to find a bug.
 const SEEDS_MAX: u64 = 2_000;
 
-const FAILPOINTS: [Failpoint; 28] = [
+const FAILPOINTS: [Failpoint; 29] = [
     Failpoint::SkippedEvent,
     Failpoint::DuplicateEvent,
     Failpoint::BookmarkTooEarly,
@@ -37,6 +37,7 @@ const FAILPOINTS: [Failpoint; 28] = [
     Failpoint::LaterRangeMissed,
     Failpoint::OlderRevisionSplit,
     Failpoint::LaggingNotNoted,
+    Failpoint::JoinedWithinRound,
 ];
 
 /// The index of a failpoint in [`FAILPOINTS`]. A new one does not compile before it is listed there.
@@ -70,6 +71,7 @@ const fn place(failpoint: Failpoint) -> usize {
         Failpoint::LaterRangeMissed => 25,
         Failpoint::OlderRevisionSplit => 26,
         Failpoint::LaggingNotNoted => 27,
+        Failpoint::JoinedWithinRound => 28,
     }
 }
 

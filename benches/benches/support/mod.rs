@@ -149,7 +149,7 @@ impl Watched {
             framing: &BARE,
             start,
             bookmarks: false,
-            deadline: Tick::from_nanos(u64::MAX),
+            timeout: Duration::MAX,
             jitter: 0,
             as_of_seconds: 0,
         };

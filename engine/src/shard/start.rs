@@ -55,10 +55,11 @@ impl Shard {
             framing,
             start,
             bookmarks,
-            deadline,
+            timeout,
             jitter,
             as_of_seconds,
         } = wish;
+        let deadline = now.plus(timeout);
         let opened = match encoding {
             Encoding::Json | Encoding::Protobuf => true,
             Encoding::Other(number) => !self.feed.encoder.first_differs(number),
@@ -99,9 +100,22 @@ impl Shard {
             Some(Why::Refused(object)) => self.refuse(id, &object, now),
             Some(Why::NoForm(resource)) => self.refuse_form(id, resource, now),
             None if parked => drop(self.parked.insert((start_revision, id))),
-            None => self.queue(id),
+            None => self.take_up(id),
         }
         id
+    }
+
+    /// Makes a new watcher live if it lacks nothing that was dispatched; otherwise it is one of those that lag.
+    fn take_up(&mut self, id: WatcherId) {
+        let lacks_nothing = self.table.get(id).is_some_and(
+            |watcher| matches!(watcher.phase, Phase::CatchingUp { cursor, .. } if cursor == self.dispatched),
+        );
+        // A round serves those that were live when it began.
+        if lacks_nothing && (!self.round.active() || is_on(Failpoint::JoinedWithinRound)) {
+            self.table.join_live(id);
+        } else {
+            self.queue(id);
+        }
     }
 
     fn opening(&self, key: &ClassKey, start: Start, as_of_seconds: u64) -> (Opening, Revision) {
@@ -269,6 +283,7 @@ fn unreadable_since(snapshot: &Snapshot, scope: &Scope, revision: Revision) -> O
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use bytes::Bytes;
 
@@ -337,7 +352,7 @@ mod tests {
             framing: &BARE,
             start,
             bookmarks: false,
-            deadline: Tick::from_nanos(1 << 50),
+            timeout: Duration::from_secs(1_000_000),
             jitter: 0,
             as_of_seconds: 0,
         }
@@ -353,6 +368,27 @@ mod tests {
             turns += 1;
             assert!(turns < 100, "the shard turns in circles");
         }
+    }
+
+    /// A watch from the newest revision waits for no turn; one that begins within a round does, for the round's end.
+    #[test]
+    fn who_lacks_nothing_is_live_immediately() {
+        let (mut publisher, mut shard) = world();
+        let mut socket = Socket::default();
+        after(&mut shard, 0);
+        assert_eq!((shard.stats().live, shard.has_work()), (1, false));
+        write(&mut publisher, 1, "{\"metadata\":{}}");
+        publisher.publish();
+        while !shard.round.active() {
+            assert_eq!(shard.turn(&mut socket, Tick::ZERO), Turn::Again);
+        }
+        after(&mut shard, 1);
+        after(&mut shard, 0);
+        assert_eq!(shard.stats().live, 1);
+        settle(&mut shard, &mut socket);
+        assert_eq!(shard.stats().live, 3);
+        let told = String::from_utf8(socket.0).expect("text");
+        assert_eq!(told.matches("ADDED").count(), 2, "{told}");
     }
 
     /// The ring has a revision before the snapshot has it: a start after that revision waits for the snapshot.

@@ -7,6 +7,7 @@ pub(crate) mod class;
 pub(crate) mod trail;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -105,8 +106,8 @@ pub struct Subscription {
     pub start: Start,
     /// Whether it asked for bookmarks.
     pub bookmarks: bool,
-    /// When the stream ends.
-    pub deadline: Tick,
+    /// The time after which the stream ends.
+    pub timeout: Duration,
     /// Spreads bookmarks over time: 0 = as early as possible, 255 = as late as possible.
     pub jitter: u8,
     /// Wall time in seconds since the Unix epoch, for ages in the initial state.

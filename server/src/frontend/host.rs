@@ -7,12 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use revcast_engine::encoding::Encoding;
 use revcast_engine::framing::{BARE, Framing};
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
-use revcast_engine::selector::Selector;
-use revcast_engine::{Object, Scope, Start};
+use revcast_engine::{Object, Subscription};
 
 use crate::auth::delegated::Upstream;
 use crate::auth::{Authorization, Identity};
@@ -225,25 +223,15 @@ impl Wire {
     }
 }
 
-/// A watch to begin: everything that the shard needs, except the clock.
+/// A watch to begin.
 #[derive(Clone, Debug)]
 pub struct WatchRequest {
-    /// The objects.
-    pub scope: Scope,
-    /// The filter.
-    pub selector: Selector,
-    /// The encoding.
-    pub encoding: Encoding,
-    /// The start.
-    pub start: Start,
-    /// Whether it gets bookmarks.
-    pub bookmarks: bool,
-    /// The epoch that `start` belongs to: in another one the watch gets 410.
+    /// What the engine is asked for. Its framing is set by what carries the watch.
+    pub subscription: Subscription,
+    /// The epoch that the start belongs to: in another one the watch gets 410.
     pub epoch: u64,
     /// The catalog that it was answered from.
     pub catalog: u64,
-    /// The time after which the stream ends by itself.
-    pub timeout: Duration,
     /// The form of the stream on the wire.
     pub wire: Wire,
     /// The format of its messages.

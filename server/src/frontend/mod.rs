@@ -17,7 +17,7 @@ use bytes::Bytes;
 
 use crate::auth::{Identity, PeerCertificate};
 use crate::http::request::RequestHead;
-use crate::http::request_info::RequestTarget;
+use crate::http::route::Routed;
 use crate::http::status::Status;
 use crate::upstream::UpstreamError;
 pub use forwarding::{Forwarding, Instead};
@@ -49,7 +49,7 @@ pub trait Frontend {
         &self,
         host: &H,
         head: &RequestHead,
-        asked: RequestTarget,
+        routed: Routed,
         certificate: Option<PeerCertificate<'_>>,
         now: SystemTime,
     ) -> Admission<Self::Admitted>;

@@ -24,6 +24,7 @@ pub(crate) mod shown;
 pub(crate) mod text;
 
 pub(crate) use shown::{shown, shown_json, shown_list};
+pub use text::PercentError;
 pub(crate) use text::go_quote;
 #[cfg(test)]
 pub(crate) use text::noise;

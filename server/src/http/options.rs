@@ -25,11 +25,12 @@ pub use write::{DeleteOptions, FieldValidation, Preconditions, Propagation, Writ
 
 use super::continuation::ContinueError;
 use super::status::{Cause, Layout, Status};
-use super::text::{NumberError, go_quote, parse_int, parse_uint, percent_decode};
+use super::text::{NumberError, PercentError, go_quote, parse_int, parse_uint, percent_decode};
 
 /// A query string, split and decoded. Of a parameter that is sent twice the first counts, as in Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
+    raw: String,
     pairs: Vec<(String, String)>,
     watches: bool,
 }
@@ -38,17 +39,23 @@ impl Query {
     /// Splits the text after the `?`. Empty parts are skipped: a bare `?` and `?&limit=500` are valid.
     ///
     /// # Errors
-    /// [`OptionsError::Encoding`] when a part does not decode to text; dropping it, as Go does, would widen a selector.
-    pub fn parse(raw: &str) -> Result<Self, OptionsError> {
-        let decode = |text: &str| percent_decode(text, true).map_err(|_| OptionsError::Encoding);
+    /// A part does not decode to text; dropping it, as Go does, would widen a selector.
+    pub fn parse(raw: &str) -> Result<Self, PercentError> {
+        let decode = |text: &str| percent_decode(text, true);
         let mut pairs = Vec::new();
         for part in raw.split('&').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             pairs.push((decode(name)?, decode(value)?));
         }
-        let mut query = Self { pairs, watches: false };
+        let mut query = Self { raw: raw.to_owned(), pairs, watches: false };
         query.watches = query.flag("watch").unwrap_or(false);
         Ok(query)
+    }
+
+    /// The text after the `?`, as it was sent.
+    #[must_use]
+    pub fn raw(&self) -> &str {
+        &self.raw
     }
 
     /// The value of `name`; "" when it is present without one.
@@ -128,8 +135,6 @@ impl Query {
 /// The error in a query. The client's fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionsError {
-    /// A part does not decode to UTF-8 text without control characters other than line feeds and tabs: 400.
-    Encoding,
     /// `limit`, `timeoutSeconds` or `gracePeriodSeconds` is not an int64; the message is Go's: 400.
     Integer(String),
     /// `resourceVersion` of a LIST is not a uint64: 400.
@@ -164,8 +169,7 @@ impl OptionsError {
         let message = self.to_string();
         match self {
             Self::Invalid { kind, causes } => Status::invalid("meta.k8s.io", kind, "", causes),
-            Self::Encoding
-            | Self::Integer(_)
+            Self::Integer(_)
             | Self::ListVersion(_)
             | Self::Version(_)
             | Self::Selector(_)
@@ -181,9 +185,6 @@ impl OptionsError {
 impl fmt::Display for OptionsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Encoding => {
-                f.write_str("the query does not decode to UTF-8 text: check its percent-encoding")
-            }
             Self::Integer(why) | Self::Version(why) => f.write_str(why),
             Self::ListVersion(why) => write!(f, "invalid resource version: {why}"),
             Self::Selector(why) => why.fmt(f),

@@ -16,6 +16,7 @@ pub use error::HeadError;
 pub use identity::IdentityHeaders;
 pub use scan::HeadScanner;
 
+use super::options::Query;
 use super::text::{self, PercentError};
 use fields::Fields;
 
@@ -108,8 +109,8 @@ pub struct RequestHead {
     ///
     /// No segment is `.` or `..` or contains `/` or a control character; an empty one stands for `//`.
     pub path: Vec<String>,
-    /// The text after `?`, still encoded; known to decode to UTF-8 without control characters.
-    pub query: String,
+    /// The query: what follows the `?`.
+    pub query: Query,
     /// 1 for HTTP/1.1, 0 for HTTP/1.0.
     pub minor_version: u8,
     /// Whether the connection may carry another request after this one.
@@ -273,7 +274,7 @@ fn parse_complete(head: &[u8]) -> Result<RequestHead, HeadError> {
 struct Target {
     authority: Option<String>,
     path: Vec<String>,
-    query: String,
+    query: Query,
 }
 
 impl Target {
@@ -296,8 +297,8 @@ impl Target {
             (Some(authority.to_owned()), rest)
         };
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        text::percent_decode(query, true).map_err(HeadError::in_query)?;
-        Ok(Self { authority, path: parse_path(path)?, query: query.to_owned() })
+        let query = Query::parse(query).map_err(HeadError::in_query)?;
+        Ok(Self { authority, path: parse_path(path)?, query })
     }
 }
 

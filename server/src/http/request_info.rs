@@ -3,26 +3,8 @@
 //! Owns the verbs of Kubernetes (apiserver `endpoints/request/requestinfo.go`). It never decides whether what it names
 //! exists, or is allowed.
 
-use super::options::{OptionsError, Query};
 use super::request::{Method, RequestHead};
-use super::route::{self, Check, ResourcePath, RouteError, Target};
-
-/// The target of a request, parsed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestTarget {
-    /// What its path names, whatever the method.
-    pub target: Result<Target, RouteError>,
-    /// Its query.
-    pub query: Result<Query, OptionsError>,
-}
-
-impl RequestTarget {
-    /// Parses the path and the query of a head.
-    #[must_use]
-    pub fn of(head: &RequestHead) -> Self {
-        Self { target: route::target_of(&head.path), query: Query::parse(&head.query) }
-    }
-}
+use super::route::{ResourcePath, Routed, Target};
 
 /// The action on a resource; or the method, if no resource is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,6 +61,17 @@ impl Verb {
     ];
     /// Verbs that a rule may name for paths.
     pub const OF_PATHS: [Self; 2] = [Self::Get, Self::Post];
+
+    /// That of a request.
+    #[must_use]
+    pub fn of(head: &RequestHead, routed: &Routed) -> Self {
+        match routed {
+            Ok(target) if !target.takes(head.method) => Self::Other,
+            Ok(Target::Collection { .. }) => Self::on_collection(head.method, head.query.watches()),
+            Ok(Target::WatchCollection { .. } | Target::WatchObject { .. }) => Self::Watch,
+            Ok(_) | Err(_) => Self::on_object(head.method),
+        }
+    }
 
     /// That of a method on one object or document.
     #[must_use]
@@ -138,73 +131,40 @@ pub struct RequestInfo {
     pub namespace: Option<String>,
     /// The object's name.
     pub name: Option<String>,
-    /// Whether it is a health check.
-    pub probe: bool,
 }
 
 impl RequestInfo {
-    /// Derives it from a method and a target.
+    /// Derives it from a head and what its path names.
     #[must_use]
-    pub fn of(method: Method, asked: &RequestTarget) -> Self {
-        let nothing = |of, probe| Self {
-            verb: Verb::on_object(method),
-            of,
-            subresource: None,
-            namespace: None,
-            name: None,
-            probe,
+    pub fn of(head: &RequestHead, routed: &Routed) -> Self {
+        let verb = Verb::of(head, routed);
+        let target = routed.as_ref().ok();
+        let of = target.and_then(Target::names).cloned();
+        let (namespace, name, subresource) = match target.filter(|target| target.takes(head.method)) {
+            Some(Target::Collection { namespace, .. } | Target::WatchCollection { namespace, .. }) => {
+                (namespace.clone(), None, None)
+            }
+            Some(Target::Object { namespace, name, .. } | Target::WatchObject { namespace, name, .. }) => {
+                (namespace.clone(), Some(name.clone()), None)
+            }
+            Some(Target::Subresource { namespace, name, subresource, .. }) => {
+                (namespace.clone(), Some(name.clone()), Some(subresource.clone()))
+            }
+            Some(_) | None => (None, None, None),
         };
-        let target = match asked.target.clone().and_then(|target| target.taking(method)) {
-            Ok(target) => target,
-            Err(RouteError::Method { of, .. }) => return Self { verb: Verb::Other, ..nothing(of, false) },
-            Err(RouteError::Name { .. }) => return nothing(None, false),
-        };
-        match target {
-            Target::Collection { of, namespace } => {
-                let watches = asked.query.as_ref().is_ok_and(Query::watches);
-                let verb = Verb::on_collection(method, watches);
-                Self { verb, namespace, ..nothing(Some(of), false) }
-            }
-            Target::WatchCollection { of, namespace } => {
-                Self { verb: Verb::Watch, namespace, ..nothing(Some(of), false) }
-            }
-            Target::Object { of, namespace, name } => {
-                Self { namespace, name: Some(name), ..nothing(Some(of), false) }
-            }
-            Target::WatchObject { of, namespace, name } => {
-                Self { verb: Verb::Watch, namespace, name: Some(name), ..nothing(Some(of), false) }
-            }
-            Target::Subresource { of, namespace, name, subresource } => Self {
-                namespace,
-                name: Some(name),
-                subresource: Some(subresource),
-                ..nothing(Some(of), false)
-            },
-            Target::Health { check: Check::Livez | Check::Readyz | Check::Healthz, .. } => {
-                nothing(None, true)
-            }
-            Target::Root
-            | Target::Api
-            | Target::Apis
-            | Target::ApiGroup(_)
-            | Target::GroupVersion { .. }
-            | Target::Version
-            | Target::OpenApiV2
-            | Target::OpenApiV3Index
-            | Target::OpenApiV3 { .. }
-            | Target::Unknown => nothing(None, false),
-        }
+        Self { verb, of, subresource, namespace, name }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::request::{Parsed, parse_head};
+    use super::super::route::target_of;
     use super::*;
 
     fn about(line: &str) -> RequestInfo {
         match parse_head(format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()) {
-            Ok(Parsed::Complete { head, .. }) => RequestInfo::of(head.method, &RequestTarget::of(&head)),
+            Ok(Parsed::Complete { head, .. }) => RequestInfo::of(&head, &target_of(&head.path)),
             other => panic!("{other:?}"),
         }
     }
@@ -246,7 +206,8 @@ mod tests {
             (status.namespace.as_deref(), status.name.as_deref(), status.subresource.as_deref()),
             (Some("a"), Some("b"), Some("status"))
         );
-        assert!(about("GET /readyz/ping").probe && about("GET /livez?verbose").probe);
-        assert!(!about("GET /version").probe && about("GET /version").of.is_none());
+        let refused = about("PUT /api/v1/namespaces/a/pods");
+        assert!(refused.of.is_some() && refused.namespace.is_none());
+        assert!(about("GET /version").of.is_none());
     }
 }

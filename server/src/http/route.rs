@@ -180,7 +180,7 @@ impl Target {
     ///
     /// # Errors
     /// 405.
-    pub fn taking(self, method: Method) -> Result<Self, RouteError> {
+    pub fn taking(self, method: Method) -> Routed {
         match self.allow() {
             Some(allow) if !self.takes(method) => {
                 let everywhere = matches!(self, Self::Collection { namespace: None, .. });
@@ -190,7 +190,9 @@ impl Target {
         }
     }
 
-    fn takes(&self, method: Method) -> bool {
+    /// Whether it supports the method.
+    #[must_use]
+    pub fn takes(&self, method: Method) -> bool {
         self.allow().is_none_or(|allow| allow.split(", ").any(|allowed| allowed == method.as_str()))
     }
 }
@@ -250,11 +252,14 @@ impl fmt::Display for RouteError {
 
 impl std::error::Error for RouteError {}
 
+/// What a path names, or why it names nothing.
+pub type Routed = Result<Target, RouteError>;
+
 /// What a path (decoded segments) names, whatever the method. An unknown path is not an error but [`Target::Unknown`].
 ///
 /// # Errors
 /// 400 for a name that no object can have.
-pub fn target_of(path: &[String]) -> Result<Target, RouteError> {
+pub fn target_of(path: &[String]) -> Routed {
     let segments: Vec<&str> = path.iter().map(String::as_str).collect();
     Ok(match segments.as_slice() {
         [] => Target::Root,

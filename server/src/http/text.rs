@@ -104,7 +104,7 @@ pub(super) fn push_formatted(out: &mut String, args: std::fmt::Arguments<'_>) {
 
 /// Why percent-encoded text is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PercentError {
+pub enum PercentError {
     /// `%` without two hex digits.
     Escape,
     /// The decoded bytes are not UTF-8.

@@ -13,10 +13,9 @@ use super::telemetry::{self, Form};
 use crate::auth::PeerCertificate;
 use crate::frontend::{Admission, Budget, Frontend};
 use crate::frontend::{FullBody, Host, Reply};
-use crate::http::options::Query;
 use crate::http::request::{Method, RequestHead};
-use crate::http::request_info::RequestTarget;
 use crate::http::response::{Caching, JSON, TEXT};
+use crate::http::route::Routed;
 use crate::page::{HTML, Page};
 use crate::serve::{Life, Operator, admit_operator, holds};
 use crate::source::TxnError;
@@ -41,7 +40,7 @@ impl Frontend for Operators<'_> {
         &self,
         host: &H,
         head: &RequestHead,
-        _: RequestTarget,
+        _: Routed,
         certificate: Option<PeerCertificate<'_>>,
         now: SystemTime,
     ) -> Admission<Operator> {
@@ -110,8 +109,7 @@ async fn status(local: &Local, head: &RequestHead, admitted: &Operator) -> Reply
     while !shared.has_census() && Instant::now() < deadline {
         sleep(CENSUS_POLL).await;
     }
-    let watches = Query::parse(&head.query).is_ok_and(|query| query.watches());
-    if !watches || head.wants_head_only() {
+    if !head.query.watches() || head.wants_head_only() {
         return whole(200, JSON, telemetry::status(shared));
     }
     let (authorization, expires) = match admitted {
@@ -160,7 +158,7 @@ fn with_progress(why: &str, progress: Option<String>) -> String {
 
 async fn compact(local: &Local, head: &RequestHead) -> Reply {
     const USAGE: &str = "revision must be a number above 0: POST /compact?revision=N\n";
-    let revision = Query::parse(&head.query).ok().and_then(|query| query.get("revision")?.parse().ok());
+    let revision = head.query.get("revision").and_then(|revision| revision.parse().ok());
     let Some(revision) = revision.filter(|revision| *revision > 0).map(Revision::new) else {
         return text(400, USAGE);
     };

@@ -16,20 +16,23 @@ use super::census::Counted;
 use super::listener::Listener;
 use super::sys::wake::Wake;
 use super::tally::Tally;
-use super::watch::NewWatch;
+use super::watch::{Carrying, WatchRecord};
 use crate::frontend::WatchRequest;
 use crate::source::command_queue::{Answer, Asker, Shards};
+use crate::wire::stream::WireStream;
 
 /// How many more watches than the emptiest shard a home shard may have before its prefix spreads.
 const SPREAD_MARGIN: usize = 64;
 
-/// A connection that becomes a watch.
+/// A request that becomes a watch.
 #[derive(Debug)]
 pub(super) struct WatchHandoff {
-    pub(super) watch: NewWatch,
     pub(super) request: WatchRequest,
-    /// Spreads the timers of watches that begin together.
-    pub(super) jitter: u8,
+    pub(super) carrying: Carrying,
+    pub(super) wire_stream: WireStream,
+    pub(super) record: WatchRecord,
+    /// The number of the authorities that its client's certificate was verified against.
+    pub(super) authorities: u64,
 }
 
 /// A message to a shard.

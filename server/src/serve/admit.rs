@@ -15,11 +15,10 @@ use crate::auth::{Access, Grant, Identity, PeerCertificate, Visitor};
 use crate::catalog::Catalog;
 use crate::frontend::{Admission, ByHost, Host};
 use crate::http::host::{is_name, name_of};
-use crate::http::options::{OptionsError, Query, Terms, selected_name, selector_terms};
+use crate::http::options::{Terms, selected_name, selector_terms};
 use crate::http::origin;
 use crate::http::request::RequestHead;
-use crate::http::request_info::RequestTarget;
-use crate::http::route::{RouteError, Target};
+use crate::http::route::{Routed, Target};
 use crate::http::status::{Layout, Status};
 
 /// Bytes of the longest host name (RFC 1035, section 2.3.4).
@@ -28,10 +27,9 @@ const HOST_BYTES_MAX: usize = 253;
 /// A request that was admitted.
 #[derive(Clone, Debug)]
 pub struct Admitted {
-    pub(super) query: Query,
     /// How JSON of its reply is laid out.
     pub(super) layout: Layout,
-    pub(super) target: Result<Target, RouteError>,
+    pub(super) target: Routed,
     pub(super) visitor: Visitor,
     /// What was served when it was admitted.
     pub(super) catalog: Arc<Catalog>,
@@ -41,26 +39,24 @@ pub struct Admitted {
     pub(super) is_forwarded: bool,
 }
 
-/// Admits a request, or answers it: 401, 403, 503, or 400 for a query that cannot be decoded. `certificate` is the connection's
-/// verified one.
+/// Admits a request, or answers it: 401, 403 or 503. `certificate` is the connection's verified one.
 pub(super) async fn admit<H: Host>(
     app: &App,
     host: &H,
     head: &RequestHead,
-    asked: RequestTarget,
+    target: Routed,
     certificate: Option<PeerCertificate<'_>>,
     now: SystemTime,
 ) -> Admission<Box<Admitted>> {
-    let RequestTarget { target, query } = asked;
-    let layout = query.as_ref().map_or(Layout::Compact, |query| query.layout(head.user_agent.as_deref()));
+    let layout = head.query.layout(head.user_agent.as_deref());
     let answer = |status: Status| Box::new(spelled(head, layout, &status));
     if matches!(target, Ok(Target::Health { .. })) {
-        let admitted = granted(app, host, head, app.guard().nobody(), target, query, layout).await;
+        let admitted = granted(app, host, head, app.guard().nobody(), target, layout).await;
         return (None, admitted.map_err(answer));
     }
     let (user, visitor) = visitor(app, host, head, certificate, now).await;
     let admitted = match visitor {
-        Ok(visitor) => granted(app, host, head, visitor, target, query, layout).await,
+        Ok(visitor) => granted(app, host, head, visitor, target, layout).await,
         Err(status) => Err(status),
     };
     (user, admitted.map_err(answer))
@@ -72,11 +68,9 @@ async fn granted<H: Host>(
     host: &H,
     head: &RequestHead,
     visitor: Visitor,
-    target: Result<Target, RouteError>,
-    query: Result<Query, OptionsError>,
+    target: Routed,
     layout: Layout,
 ) -> Result<Box<Admitted>, Status> {
-    let query = query.map_err(|error| error.status())?;
     let catalog = app.catalog();
     let is_forwarded = app.upstream().is_some() && !is_served_here(app, head.method, &target, &catalog);
     let access = match &target {
@@ -87,10 +81,11 @@ async fn granted<H: Host>(
             let served =
                 target.names().and_then(|of| catalog.registry.find(&of.group, &of.version, &of.resource));
             let selectable = served.map(ApiResource::selectable);
-            let selected = selected_name(selectable, &query);
-            let access = Access::new(head.method, &head.path, target, query.watches(), selected.as_deref());
+            let selected = selected_name(selectable, &head.query);
+            let access =
+                Access::new(head.method, &head.path, target, head.query.watches(), selected.as_deref());
             let access = if app.guard().asks_with_selectors() {
-                let Terms { fields, labels } = selector_terms(selectable, &query);
+                let Terms { fields, labels } = selector_terms(selectable, &head.query);
                 access.with_selectors(
                     fields.into_iter().map(term).collect(),
                     labels.into_iter().map(term).collect(),
@@ -103,7 +98,7 @@ async fn granted<H: Host>(
         }
     };
     let target = target.and_then(|target| target.taking(head.method));
-    Ok(Box::new(Admitted { query, layout, target, visitor, catalog, access, is_forwarded }))
+    Ok(Box::new(Admitted { layout, target, visitor, catalog, access, is_forwarded }))
 }
 
 fn term((key, operator, values): (String, &'static str, Vec<String>)) -> Term {

@@ -30,7 +30,7 @@ pub(super) fn forwards(
     if !admitted.is_forwarded {
         return None;
     }
-    let is_long = admitted.query.watches()
+    let is_long = head.query.watches()
         || head.upgrade.is_some()
         || matches!(&admitted.target, Ok(Target::Subresource { subresource, .. }) if LONG.contains(&subresource.as_str()));
     Some(match caller(upstream.identity, &admitted.visitor) {
@@ -95,7 +95,7 @@ fn copy_key(head: &RequestHead, admitted: &Admitted) -> Option<CopyKey> {
     );
     // A reply to a conditional request may be empty.
     (is_document && head.method == Method::Get && head.if_none_match.is_none()).then(|| CopyKey {
-        target: format!("/{}?{}", head.path.join("/"), head.query),
+        target: format!("/{}?{}", head.path.join("/"), head.query.raw()),
         accept: head.accept.clone(),
         encoding: head.accept_encoding.clone(),
     })

@@ -75,9 +75,9 @@ use crate::frontend::{Admission, Budget, ByHost, Forwarding, Frontend, FullBody,
 use crate::http::negotiation::{self, DiscoveryForm, Form, Media, NotAcceptable, Objects};
 use crate::http::options::{IncludeObject, ListOptions, OptionsError, Query, WatchOptions};
 use crate::http::request::{BodyFraming, Method, RequestHead};
-use crate::http::request_info::{RequestTarget, Verb};
+use crate::http::request_info::Verb;
 use crate::http::response::JSON;
-use crate::http::route::{ResourcePath, RouteError, Target};
+use crate::http::route::{ResourcePath, RouteError, Routed, Target};
 use crate::http::status::{GroupResource, Layout, Status};
 use crate::source::epoch::Epoch;
 use crate::upstream::UpstreamError;
@@ -91,11 +91,11 @@ impl Frontend for App {
         &self,
         host: &H,
         head: &RequestHead,
-        asked: RequestTarget,
+        routed: Routed,
         certificate: Option<PeerCertificate<'_>>,
         now: SystemTime,
     ) -> Admission<Box<Admitted>> {
-        admit(self, host, head, asked, certificate, now).await
+        admit(self, host, head, routed, certificate, now).await
     }
 
     fn takes_body(&self, admitted: &Box<Admitted>) -> bool {
@@ -158,13 +158,13 @@ async fn answer<H: Host>(
     body: Bytes,
     budget: &dyn Budget,
 ) -> Reply {
-    let (query, layout) = (&admitted.query, admitted.layout);
+    let (query, layout) = (&head.query, admitted.layout);
     // What was authorized is answered. A body may take longer than the objects of a resource are kept that is not served any more.
     let newer = (head.body != BodyFraming::None).then(|| app.catalog());
     let catalog = newer.as_ref().unwrap_or(&admitted.catalog);
     let request = Request { app, catalog, host, head, admitted, budget, query, layout };
     let target = match &admitted.target {
-        Ok(target) => target.clone(),
+        Ok(target) => target,
         Err(RouteError::Method { allow, of, everywhere }) => {
             return request.refuse(allow, of.as_ref(), *everywhere);
         }
@@ -197,7 +197,7 @@ struct Request<'a, H> {
 }
 
 impl<'a, H: Host> Request<'a, H> {
-    async fn answer(&self, target: Target, body: Bytes) -> Result<Reply, Status> {
+    async fn answer(&self, target: &Target, body: Bytes) -> Result<Reply, Status> {
         match target {
             Target::Root => Ok(Reply::FullBody(reply::whole(200, JSON, self.catalog.root.clone()))),
             Target::Api => self.discovery("/api"),
@@ -210,43 +210,43 @@ impl<'a, H: Host> Request<'a, H> {
                 self.plain_discovery(&format!("/apis/{group}/{version}"))
             }
             Target::Version => self.version(),
-            Target::Health { check, sub } => Ok(health::handle(self.app, check, sub.as_deref(), self.query)),
+            Target::Health { check, sub } => Ok(health::handle(self.app, *check, sub.as_deref(), self.query)),
             Target::OpenApiV2 => self.openapi_v2(),
             Target::OpenApiV3Index => self.openapi("/openapi/v3"),
             Target::OpenApiV3 { path } => self.openapi(&format!("/openapi/v3/{path}")),
             Target::Unknown => Ok(reply::page_not_found()),
             Target::Collection { of, namespace } => {
-                let Some(resource) = self.resource(&of)? else { return Ok(reply::page_not_found()) };
+                let Some(resource) = self.resource(of)? else { return Ok(reply::page_not_found()) };
                 let call = self.call(resource, namespace.as_deref())?;
                 self.collection(&call, &body).await
             }
             Target::Object { of, namespace, name } => {
-                let Some(resource) = self.resource(&of)? else { return Ok(reply::page_not_found()) };
+                let Some(resource) = self.resource(of)? else { return Ok(reply::page_not_found()) };
                 let call = self.call(resource, namespace.as_deref())?;
-                self.object(&call, &name, Part::All, &body).await
+                self.object(&call, name, Part::All, &body).await
             }
             Target::Subresource { of, namespace, name, subresource } => {
-                let Some(resource) = self.resource(&of)? else { return Ok(reply::page_not_found()) };
+                let Some(resource) = self.resource(of)? else { return Ok(reply::page_not_found()) };
                 let call = self.call(resource, namespace.as_deref())?;
-                if !resource.subresources.contains(&subresource) {
+                if !resource.subresources.contains(subresource) {
                     return Err(Status::unknown_resource());
                 }
-                self.object(&call, &name, Part::Status, &body).await
+                self.object(&call, name, Part::Status, &body).await
             }
             Target::WatchCollection { of, namespace } => {
-                let Some(resource) = self.resource(&of)? else { return Ok(reply::page_not_found()) };
+                let Some(resource) = self.resource(of)? else { return Ok(reply::page_not_found()) };
                 let call = self.call(resource, namespace.as_deref())?;
                 let options = WatchOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;
                 watch::handle(&call, options, None).await
             }
             Target::WatchObject { of, namespace, name } => {
-                let Some(resource) = self.resource(&of)? else { return Ok(reply::page_not_found()) };
+                let Some(resource) = self.resource(of)? else { return Ok(reply::page_not_found()) };
                 let call = self.call(resource, namespace.as_deref())?;
                 if call.is_nowhere() {
                     return Err(Status::unknown_resource());
                 }
                 let options = WatchOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;
-                watch::handle(&call, options, Some(&name)).await
+                watch::handle(&call, options, Some(name)).await
             }
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! It never sends anything: the shard writes the stream.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use revcast_engine::Start;
+use revcast_engine::framing::BARE;
+use revcast_engine::{Start, Subscription};
 
 use super::encode::Shape;
 use super::reply::ResponseFormat;
@@ -65,15 +66,22 @@ pub(super) async fn handle<H: Host>(
             Start::After(revision)
         }
     };
+    let wall = call.host.wall();
+    let [jitter, ..] = call.host.random().to_le_bytes();
     Ok(Reply::Watch(WatchRequest {
-        scope: choice.scope.into(),
-        selector: choice.selector,
-        encoding: shape.encoding(format, call.resource),
-        start,
-        bookmarks: options.bookmarks,
+        subscription: Subscription {
+            scope: choice.scope.into(),
+            selector: choice.selector,
+            encoding: shape.encoding(format, call.resource),
+            framing: &BARE,
+            start,
+            bookmarks: options.bookmarks,
+            timeout: timeout(call, options.timeout, wall),
+            jitter,
+            as_of_seconds: wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+        },
         epoch: call.epoch.number,
         catalog: call.catalog.number,
-        timeout: timeout(call, options.timeout),
         wire,
         format,
         user: call.admitted.visitor.named().cloned(),
@@ -117,10 +125,9 @@ fn stream_shape<H: Host>(call: &Call<'_, H>) -> Result<(Shape, StreamFormat), St
 
 /// The end of the stream: as requested, or at random between the minimum and twice that, so that clients which began together
 /// do not reconnect together. No stream lasts longer than the client's credentials are valid.
-fn timeout<H: Host>(call: &Call<'_, H>, asked: WatchTimeout) -> Duration {
+fn timeout<H: Host>(call: &Call<'_, H>, asked: WatchTimeout, wall: SystemTime) -> Duration {
     let expires = call.admitted.visitor.identity.expires;
-    let left =
-        expires.map_or(Duration::MAX, |ends| ends.duration_since(call.host.wall()).unwrap_or_default());
+    let left = expires.map_or(Duration::MAX, |ends| ends.duration_since(wall).unwrap_or_default());
     let wanted = match asked {
         WatchTimeout::After(timeout) => timeout,
         WatchTimeout::ServerChoice => {

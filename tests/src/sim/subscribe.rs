@@ -87,7 +87,7 @@ impl World {
             1..=3 => self.rng.range_u64(1, 3_000),
             _ => self.rng.range_u64(2_000, 100_000),
         };
-        let deadline = now.plus(Duration::from_millis(life));
+        let timeout = Duration::from_millis(life);
         let (mut wire, whole) = self.plan.wire();
         if wish.encoding == Encoding::Protobuf {
             wire = wire.of_protobuf();
@@ -99,7 +99,7 @@ impl World {
             framing: wire.framing(),
             start,
             bookmarks,
-            deadline,
+            timeout,
             jitter: u8::try_from(self.rng.below(256)).unwrap_or(u8::MAX),
             as_of_seconds: at,
         };
@@ -116,7 +116,7 @@ impl World {
         let oracle = &self.net.oracle;
         let watch = Watch {
             bookmarks,
-            deadline,
+            deadline: now.plus(timeout),
             at,
             copy,
             quiet: self.plan.heartbeat_interval,

@@ -170,13 +170,13 @@ impl Rare {
 const _: () = assert!(size_of::<Option<Conn>>() <= 56);
 
 impl Conn {
-    fn new(link: Link) -> Self {
+    fn new(link: Link, streams: Streams) -> Self {
         let Link { socket, tls, unsent, unread, permit, keep_alive } = link;
         let unsent = Unsent::of(unsent);
         let rare = Rare { tls, unsent, unread, read_at: Tick::ZERO, permit, linger: None };
         Self {
             fd: socket,
-            streams: Streams::None,
+            streams,
             keep_alive,
             polled_to_read: None,
             polled_to_write: false,

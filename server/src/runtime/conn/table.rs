@@ -104,21 +104,10 @@ impl Conns {
         self.pages = SharedPages::Off;
     }
 
-    /// Adds a connection and returns its slot.
-    pub(in crate::runtime) fn open(&mut self, link: Link) -> u32 {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            u32::try_from(self.slots.len() - 1).expect("there are fewer descriptors")
-        });
-        self.slots[slot as usize].conn = Some(Conn::new(link));
-        slot
-    }
-
-    /// Begins the stream of a connection.
-    pub(in crate::runtime) fn attach(&mut self, slot: u32, id: WatcherId, wire_stream: WireStream) {
-        let owner = self.owner(slot);
-        let Some(conn) = &mut self.slots[slot as usize].conn else { return };
-        conn.streams = Streams::One(Stream { id, wire_stream });
+    /// Adds a connection that carries one stream, and returns its slot.
+    pub(in crate::runtime) fn open(&mut self, link: Link, id: WatcherId, wire_stream: WireStream) -> u32 {
+        let owner = self.insert(Conn::new(link, Streams::One(Stream { id, wire_stream })));
+        let Some(conn) = &mut self.slots[owner.slot as usize].conn else { return owner.slot };
         // Bytes that came with the request may belong to the stream.
         if conn.is_read_by_stream() && conn.rare.as_ref().is_some_and(|rare| !rare.unread.is_empty()) {
             self.readable.push_back(owner);
@@ -128,6 +117,17 @@ impl Conns {
         if conn.is_full() {
             conn.poll_to_write(owner, &mut self.polls);
         }
+        owner.slot
+    }
+
+    /// Puts a connection into a free slot.
+    pub(super) fn insert(&mut self, conn: Conn) -> Owner {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            u32::try_from(self.slots.len() - 1).expect("there are fewer descriptors")
+        });
+        self.slots[slot as usize].conn = Some(conn);
+        self.owner(slot)
     }
 
     /// Ends a stream. `clean`: everything for it was taken over. Returns the connection if it can carry another request; it is

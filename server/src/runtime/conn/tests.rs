@@ -56,9 +56,7 @@ impl Stand {
     /// A connection with one stream.
     pub(super) fn open(&mut self, link: Link, wire_stream: WireStream) -> (u32, WatcherId) {
         let id = self.id();
-        let slot = self.conns.open(link);
-        self.conns.attach(slot, id, wire_stream);
-        (slot, id)
+        (self.conns.open(link, id, wire_stream), id)
     }
 
     /// What a shard does in one turn, without the engine.
@@ -107,7 +105,7 @@ fn ids() -> Vec<WatcherId> {
         framing: &BARE,
         start: Start::Latest,
         bookmarks: false,
-        deadline: Tick::from_nanos(u64::MAX),
+        timeout: Duration::MAX,
         jitter: 0,
         as_of_seconds: 0,
     };
@@ -414,7 +412,7 @@ fn a_connection_that_shares_pages_never_waits_for_room() {
     let mut pages = SharedPages::default();
     let bytes = vec![b'x'; 1 << 20];
     assert!(pages.put(&bytes));
-    let mut conn = Conn::new(link(ours, None));
+    let mut conn = Conn::new(link(ours, None), Streams::None);
     let mut taken = 0;
     // Nobody reads.
     while let Some(part @ 1..) = conn.send_shared(&bytes, &mut pages) {

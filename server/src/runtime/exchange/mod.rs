@@ -34,7 +34,7 @@ use crate::auth::PeerCertificate;
 use crate::frontend::{Budget, Frontend, FullBody, Reply, Wire};
 use crate::http::body::{BODY_BYTES_MAX, DRAINED_BODY_BYTES_MAX};
 use crate::http::request::{BodyFraming, HeadError, Method, RequestHead};
-use crate::http::request_info::RequestTarget;
+use crate::http::route::{self, Routed};
 use crate::http::status::Status;
 use crate::tls::Signers;
 use crate::wire::stream::Delimiter;
@@ -85,15 +85,15 @@ impl<C: Carrier> Exchange<C> {
     /// Serves one request, which has arrived. `None`: the connection continues.
     pub(super) async fn serve(&mut self, head: &RequestHead) -> Option<Over> {
         let arrival = self.arrival.take().unwrap_or_else(|| Arrival::now(&self.local));
-        let asked = RequestTarget::of(head);
+        let routed = route::target_of(&head.path);
         let (shared, kind) = (&self.local.shared, self.client.kind);
         let peer = || self.carrier.peer();
-        let scope = RequestScope::begin(shared, self.local.number, arrival.at, head, &asked, kind, peer);
+        let scope = RequestScope::begin(shared, self.local.number, arrival.at, head, &routed, kind, peer);
         self.scope = Some(scope);
         let local = Rc::clone(&self.local);
         let next = match kind {
-            ListenerKind::Public => self.exchange(&local.shared.app, head, asked).await,
-            ListenerKind::Admin => self.exchange(&Operators(&local), head, asked).await,
+            ListenerKind::Public => self.exchange(&local.shared.app, head, routed).await,
+            ListenerKind::Admin => self.exchange(&Operators(&local), head, routed).await,
         };
         self.charge.get_mut().clear();
         self.scope = None;
@@ -113,7 +113,7 @@ impl<C: Carrier> Exchange<C> {
         &mut self,
         frontend: &F,
         head: &RequestHead,
-        asked: RequestTarget,
+        routed: Routed,
     ) -> Option<Over> {
         #[cfg(debug_assertions)]
         assert!(head.path != ["failpoints", "panic"], "failpoint: a request that panics");
@@ -126,7 +126,7 @@ impl<C: Carrier> Exchange<C> {
         let certificate =
             client.certificate.as_deref().map(|der| PeerCertificate { der, is_client, is_proxy });
         let (user, admitted) =
-            frontend.admit(&*self.local, head, asked, certificate, SystemTime::now()).await;
+            frontend.admit(&*self.local, head, routed, certificate, SystemTime::now()).await;
         if let Some(scope) = &mut self.scope {
             scope.received(user.as_deref());
         }

@@ -12,7 +12,8 @@ use uuid::Uuid;
 use crate::audit::{Audit, Entry, Stage};
 use crate::auth::Identity;
 use crate::http::request::{Method, RequestHead};
-use crate::http::request_info::{RequestInfo, RequestTarget, Verb};
+use crate::http::request_info::{RequestInfo, Verb};
+use crate::http::route::{Routed, Target};
 use crate::runtime::audit_context::AuditContext;
 use crate::runtime::listener::ListenerKind;
 use crate::runtime::shared::Shared;
@@ -39,16 +40,16 @@ impl RequestScope {
         shard: usize,
         began: Tick,
         head: &RequestHead,
-        asked: &RequestTarget,
+        routed: &Routed,
         kind: ListenerKind,
         source: impl FnOnce() -> Option<SocketAddr>,
     ) -> Self {
-        let about = RequestInfo::of(head.method, asked);
-        let (id, verb) = (new_id(), about.verb);
+        let (id, verb) = (new_id(), Verb::of(head, routed));
+        let is_health = matches!(routed, Ok(target @ Target::Health { .. }) if target.takes(head.method));
         // Health checks and reads of metrics are not logged.
         let is_admin_read = kind == ListenerKind::Admin && matches!(head.method, Method::Get | Method::Head);
-        let audit = shared.audit.as_ref().filter(|_| !about.probe && !is_admin_read);
-        let entry = audit.map(|_| Box::new(Entry::new(id, about, head, source())));
+        let audit = shared.audit.as_ref().filter(|_| !is_health && !is_admin_read);
+        let entry = audit.map(|_| Box::new(Entry::new(id, RequestInfo::of(head, routed), head, source())));
         Self { shared: Arc::clone(shared), shard, id, verb, began, code: 0, entry, counted: false }
     }
 

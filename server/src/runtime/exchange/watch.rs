@@ -9,7 +9,8 @@ use crate::http::response::Framing;
 use crate::http::status::Status;
 use crate::runtime::admission::CountGuard;
 use crate::runtime::client::Permit;
-use crate::runtime::watch::{NewWatch, WatchRecord};
+use crate::runtime::shards::WatchHandoff;
+use crate::runtime::watch::WatchRecord;
 
 impl<C: Carrier> Exchange<C> {
     pub(super) async fn become_watch(
@@ -51,14 +52,14 @@ impl<C: Carrier> Exchange<C> {
         }
         let carrying = self.carrier.take_for_watch(goes_on)?;
         let audit = self.scope.as_mut().and_then(RequestScope::become_watch);
-        let watch = NewWatch {
+        request.subscription.framing = request.wire.framing(request.format, C::DELIMITER);
+        self.local.hand_over(WatchHandoff {
             carrying,
             wire_stream: request.wire.wire_stream(C::DELIMITER),
-            framing: request.wire.framing(request.format, C::DELIMITER),
             record: WatchRecord { permit, authorization: request.authorization.take(), audit },
             authorities: self.client.authorities.get().unwrap_or_default(),
-        };
-        self.local.hand_over(watch, request);
+            request,
+        });
         Some(Over::Quiet)
     }
 

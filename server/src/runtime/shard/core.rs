@@ -5,17 +5,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use revcast_engine::limits::CENSUS_LOOKS;
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
-use revcast_engine::{
-    Census, End, Ended, Feed, Memory, Shard, Start, Stats, Subscription, Timings, Turn, WatcherId,
-};
+use revcast_engine::{Census, End, Ended, Feed, Memory, Shard, Start, Stats, Timings, Turn, WatcherId};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::catalog::Catalog;
+use crate::frontend::WatchRequest;
 use crate::runtime::census::Counted;
 use crate::runtime::conn::{ConnEvent, Conns, Link};
 use crate::runtime::options::SendMode;
@@ -247,26 +246,15 @@ impl Core {
 
     /// Begins a watch.
     pub(super) fn begin(&mut self, handoff: WatchHandoff, now: Tick) {
-        let WatchHandoff { watch, request, jitter } = handoff;
-        // A request of another epoch is answered as one from before the window of this one.
-        let start =
-            if request.epoch == self.epoch.number { request.start } else { Start::After(Revision::ZERO) };
-        let is_late = request.catalog < self.catalog.number && retire::is_late(&self.catalog, &request.scope);
-        let id = self.shard.subscribe(
-            Subscription {
-                scope: request.scope,
-                selector: request.selector,
-                encoding: request.encoding,
-                framing: watch.framing,
-                start,
-                bookmarks: request.bookmarks,
-                deadline: now.plus(request.timeout),
-                jitter,
-                as_of_seconds: wall_seconds(),
-            },
-            now,
-        );
-        self.watches.begin(id, watch);
+        let WatchHandoff { request, carrying, wire_stream, record, authorities } = handoff;
+        let WatchRequest { mut subscription, epoch, catalog, .. } = request;
+        if epoch != self.epoch.number {
+            // It is answered as one from before the window of this one.
+            subscription.start = Start::After(Revision::ZERO);
+        }
+        let is_late = catalog < self.catalog.number && retire::is_late(&self.catalog, &subscription.scope);
+        let id = self.shard.subscribe(subscription, now);
+        self.watches.begin(id, carrying, wire_stream, record, authorities);
         if is_late {
             self.shard.dismiss(id, End::Retired);
         }
@@ -356,8 +344,4 @@ impl Core {
 fn thread_time() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap_or(0))
-}
-
-fn wall_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -19,7 +19,7 @@ use super::request_gate::RequestGate;
 use super::revision_waiters::RevisionWaiters;
 use super::scheduling::Scheduling;
 use super::source_client::{SourceClient, something_else, too_many};
-use crate::frontend::{Host, Newest, WatchRequest, WriteError};
+use crate::frontend::{Host, Newest, WriteError};
 use crate::runtime::client::Client;
 use crate::runtime::conn::{Http2Timing, Link};
 use crate::runtime::listener::{Listener, Listeners};
@@ -30,7 +30,7 @@ use crate::runtime::sys::notify::Notify;
 use crate::runtime::sys::polls::Polls;
 use crate::runtime::sys::sends::Sends;
 use crate::runtime::upstream::UpstreamClient;
-use crate::runtime::watch::{Carrying, NewWatch};
+use crate::runtime::watch::Carrying;
 use crate::source::command_queue::{Answer, Asker, Command};
 use crate::source::{SourceError, Txn};
 use crate::upstream::{Question, UpstreamError, UpstreamReply};
@@ -187,16 +187,15 @@ impl Local {
     }
 
     /// Sends a watch to the shard that will carry it.
-    pub(in crate::runtime) fn hand_over(&self, watch: NewWatch, request: WatchRequest) {
-        let home = match &watch.carrying {
-            Carrying::Link(_) => self.shared.handles.place(&request.scope),
+    pub(in crate::runtime) fn hand_over(&self, handoff: WatchHandoff) {
+        let home = match &handoff.carrying {
+            Carrying::Link(_) => self.shared.handles.place(&handoff.request.subscription.scope),
             // The connection has other streams: it stays.
             Carrying::Stream(..) => self.number,
         };
         let handle = &self.shared.handles.0[home];
         handle.watchers.fetch_add(1, Ordering::Relaxed);
         // A request may refer to an epoch that this shard has not begun: it does when it handles its messages.
-        let handoff = WatchHandoff { watch, request, jitter: self.random.borrow_mut().u8(..) };
         if home == self.number && handoff.request.epoch == self.core.borrow().epoch().number {
             self.core.borrow_mut().begin(handoff, self.now());
             self.notify.ring();

@@ -75,7 +75,7 @@ impl Stand {
                 framing: &BARE,
                 start: Start::Latest,
                 bookmarks: false,
-                deadline: Tick::from_nanos(u64::MAX),
+                timeout: Duration::MAX,
                 jitter: 0,
                 as_of_seconds: 0,
             };
@@ -83,15 +83,7 @@ impl Stand {
             let (unsent, unread, permit) = Default::default();
             let link = Link { socket: socket.into(), tls: None, unsent, unread, permit, keep_alive: true };
             let record = WatchRecord::default();
-            let framing = &crate::wire::http1::CHUNKED;
-            let watch = NewWatch {
-                carrying: Carrying::Link(link),
-                wire_stream: WireStream::Chunked,
-                framing,
-                record,
-                authorities: 0,
-            };
-            stand.watches.begin(id, watch);
+            stand.watches.begin(id, Carrying::Link(link), WireStream::Chunked, record, 0);
             stand.clients.push(client);
         }
         stand.turn_all();

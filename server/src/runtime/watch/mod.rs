@@ -9,7 +9,6 @@ mod review;
 
 use std::net::SocketAddr;
 
-use revcast_engine::framing::Framing;
 use revcast_engine::limits::SENDS_PER_TURN;
 use revcast_engine::tick::Tick;
 use revcast_engine::{Outlet, Run, Sent, WatcherId};
@@ -69,18 +68,6 @@ pub(super) enum Carrying {
     Stream(Owner, StreamKey),
 }
 
-/// A new watch.
-#[derive(Debug)]
-pub(super) struct NewWatch {
-    pub(super) carrying: Carrying,
-    pub(super) wire_stream: WireStream,
-    /// The bytes around its messages.
-    pub(super) framing: &'static Framing,
-    pub(super) record: WatchRecord,
-    /// The number of the authorities that its client's certificate was verified against.
-    pub(super) authorities: u64,
-}
-
 /// What is left of a watch when it is closed.
 #[derive(Debug)]
 pub(super) struct Closed {
@@ -110,9 +97,15 @@ impl Watches {
         }
     }
 
-    /// Begins a watch.
-    pub(super) fn begin(&mut self, id: WatcherId, watch: NewWatch) {
-        let NewWatch { carrying, wire_stream, framing: _, record, authorities } = watch;
+    /// Begins a watch. `authorities`: the number of those that its client's certificate was verified against.
+    pub(super) fn begin(
+        &mut self,
+        id: WatcherId,
+        carrying: Carrying,
+        wire_stream: WireStream,
+        record: WatchRecord,
+        authorities: u64,
+    ) {
         let slot = id.slot();
         if self.entries.len() <= slot {
             self.entries.resize_with(slot + 1, || Entry::Free);
@@ -121,11 +114,7 @@ impl Watches {
             self.authorizations.begins(slot, authorization.number());
         }
         let place = match carrying {
-            Carrying::Link(link) => {
-                let conn = self.conns.open(link);
-                self.conns.attach(conn, id, wire_stream);
-                Place::alone(conn)
-            }
+            Carrying::Link(link) => Place::alone(self.conns.open(link, id, wire_stream)),
             Carrying::Stream(owner, key) => {
                 self.conns.attach_to(owner, key, id, wire_stream);
                 Place::among(owner.slot, key)

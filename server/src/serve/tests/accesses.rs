@@ -217,7 +217,7 @@ fn a_narrowed_read_is_of_that_name_alone() {
     assert_eq!(got.json()["items"].as_array().unwrap().len(), 1);
     assert_eq!(got.json()["items"][0]["metadata"]["name"], "x");
     let watch_request = world.ask_as("named", &format!("{line}&watch=1")).watch_request();
-    let Scope::Objects(scope) = watch_request.scope else { panic!("a resource") };
+    let Scope::Objects(scope) = watch_request.subscription.scope else { panic!("a resource") };
     assert_eq!(scope.name.as_deref(), Some("x"));
     assert_eq!(watch_request.authorization.unwrap().identity().name, "named");
 }
@@ -361,11 +361,15 @@ fn no_stream_outlives_the_proof_of_who_asks() {
     let message = format!("{}.{}", part(&serde_json::json!({"alg": "EdDSA", "kid": "k"})), part(&claims));
     let token = format!("{message}.{}", text(pair.sign(message.as_bytes()).as_ref()));
     let watch = |query: &str| world.ask_as(&token, &format!("GET /api/v1/pods?watch=1{query}"));
-    assert_eq!(watch("").watch_request().timeout, Duration::from_secs(130), "until it ends, with the leeway");
-    assert_eq!(watch("&timeoutSeconds=5").watch_request().timeout, Duration::from_secs(5));
-    assert_eq!(watch("&timeoutSeconds=5000").watch_request().timeout, Duration::from_secs(130));
+    assert_eq!(
+        watch("").watch_request().subscription.timeout,
+        Duration::from_secs(130),
+        "until it ends, with the leeway"
+    );
+    assert_eq!(watch("&timeoutSeconds=5").watch_request().subscription.timeout, Duration::from_secs(5));
+    assert_eq!(watch("&timeoutSeconds=5000").watch_request().subscription.timeout, Duration::from_secs(130));
     world.host.later.set(129);
-    assert_eq!(watch("").watch_request().timeout, Duration::from_secs(1));
+    assert_eq!(watch("").watch_request().subscription.timeout, Duration::from_secs(1));
     world.host.later.set(130);
     assert!(matches!(watch("").reply, Reply::FullBody(whole) if whole.code == 401));
 }

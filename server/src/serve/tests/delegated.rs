@@ -15,7 +15,7 @@ use crate::auth::{Guard, Options, PeerCertificate};
 use crate::frontend::{ByHost, Reply};
 use crate::http::base64url;
 use crate::http::request::{Parsed, parse_head};
-use crate::http::request_info::RequestTarget;
+use crate::http::route::target_of;
 use crate::upstream::{Question, UpstreamError, UpstreamReply};
 
 const TOKENS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -257,7 +257,10 @@ fn a_token_is_known_no_longer_than_it_lives() {
     let claims = json!({"exp": NOW + 4}).to_string();
     let token = format!("jane.{}.c2ln", base64url::encode(claims.as_bytes()));
     let watch = format!("{LIST}?watch=1");
-    assert_eq!(world.get_with(&token, &watch, &[]).watch_request().timeout, Duration::from_secs(4));
+    assert_eq!(
+        world.get_with(&token, &watch, &[]).watch_request().subscription.timeout,
+        Duration::from_secs(4)
+    );
     world.host.later.set(3);
     assert_eq!(world.get_with(&token, LIST, &[]).code, 200);
     assert_eq!(world.host.upstream.count().0, 1);
@@ -271,7 +274,7 @@ fn admission<'a>(world: &'a World, token: &str, target: &str) -> Pin<Box<dyn Fut
     let text = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n");
     let Ok(Parsed::Complete { head, .. }) = parse_head(text.as_bytes()) else { panic!("{text}") };
     Box::pin(async move {
-        let asked = RequestTarget::of(&head);
+        let asked = target_of(&head.path);
         let (app, host) = (&world.app, &world.host);
         crate::serve::admit(app, host, &head, asked, None, super::Host::wall(host)).await.1.is_ok()
     })

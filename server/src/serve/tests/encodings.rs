@@ -109,7 +109,7 @@ fn protobuf_says_what_json_says() {
     let watch_request = |target: &str, accept: &str| {
         let got = world.get_as(&format!("{target}?watch=1"), accept);
         let request = got.watch_request();
-        (request.encoding, request.format)
+        (request.subscription.encoding, request.format)
     };
     assert_eq!(watch_request(CONFIG_MAPS, PROTOBUF), (Encoding::Protobuf, StreamFormat::Protobuf));
     assert_eq!(
@@ -348,14 +348,20 @@ fn watches_have_no_yaml() {
             "apiVersion: v1\ncode: 406\nkind: Status\nmessage: 'only the following media types are accepted: application/json;stream=watch,\n  application/vnd.kubernetes.protobuf;stream=watch'\nmetadata: {}\nreason: NotAcceptable\nstatus: Failure\n"
         );
     }
-    let plain = world.get_as(&watch, "application/json").watch_request().encoding;
-    assert_eq!(world.get_as(&watch, "application/yaml, application/json").watch_request().encoding, plain);
-    let table = world.get_as(&watch, TABLE).watch_request().encoding;
+    let plain = world.get_as(&watch, "application/json").watch_request().subscription.encoding;
+    assert_eq!(
+        world.get_as(&watch, "application/yaml, application/json").watch_request().subscription.encoding,
+        plain
+    );
+    let table = world.get_as(&watch, TABLE).watch_request().subscription.encoding;
     assert_ne!(table, plain);
-    assert_eq!(world.get_as(&watch, &format!("application/yaml, {TABLE}")).watch_request().encoding, table);
+    assert_eq!(
+        world.get_as(&watch, &format!("application/yaml, {TABLE}")).watch_request().subscription.encoding,
+        table
+    );
     // Each object of a stream has kind and apiVersion, whichever of the two was requested.
-    let bare = world.get_as(&watch, ONE).watch_request().encoding;
-    assert_eq!(world.get_as(&watch, LIST).watch_request().encoding, bare);
+    let bare = world.get_as(&watch, ONE).watch_request().subscription.encoding;
+    assert_eq!(world.get_as(&watch, LIST).watch_request().subscription.encoding, bare);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Ask, CONFIG_MAPS, Left, World, run};
 use crate::api::resources::Registry;
 use crate::frontend::{Frontend as _, Host as _, Reply};
-use crate::http::request_info::RequestTarget;
+use crate::http::route::target_of;
 
 fn names(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().unwrap();
@@ -161,7 +161,7 @@ fn long_lists_come_in_pieces_of_one_state() {
         &world.app,
         &world.host,
         &head,
-        RequestTarget::of(&head),
+        target_of(&head.path),
         None,
         world.host.wall(),
     ));
@@ -252,7 +252,7 @@ fn a_read_is_answered_from_the_catalog_that_it_was_authorized_with() {
             &world.app,
             &world.host,
             head,
-            RequestTarget::of(head),
+            target_of(&head.path),
             None,
             world.host.wall(),
         ));

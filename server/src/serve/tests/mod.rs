@@ -48,7 +48,7 @@ use crate::auth::PeerCertificate;
 use crate::catalog::Catalogs;
 use crate::frontend::{Budget, Frontend as _, Host, Newest, Reply, WatchRequest, WriteError};
 use crate::http::request::{Parsed, parse_head};
-use crate::http::request_info::RequestTarget;
+use crate::http::route::target_of;
 use crate::http::status::Status;
 use crate::source::embedded::{Store, StoreConfig};
 use crate::source::epoch::{Epoch, Epochs};
@@ -332,7 +332,7 @@ impl World {
         }
         head.push_str("\r\n");
         let Ok(Parsed::Complete { head, .. }) = parse_head(head.as_bytes()) else { panic!("{head}") };
-        let asked = RequestTarget::of(&head);
+        let asked = target_of(&head.path);
         let admitted =
             run(super::admit(&self.app, &self.host, &head, asked, certificate, self.host.wall())).1;
         let mut reply = match admitted {

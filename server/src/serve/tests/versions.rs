@@ -90,8 +90,8 @@ fn versions_have_selectors_of_their_own() {
 /// What a watch of this target is sent of an object.
 fn message(world: &World, target: &str, accept: &str, key: &Key, kind: MessageKind) -> (Encoding, Vec<u8>) {
     let watch_request = world.get_as(target, accept).watch_request();
-    let Encoding::Other(encoding) = watch_request.encoding else {
-        panic!("not of this version: {:?}", watch_request.encoding)
+    let Encoding::Other(encoding) = watch_request.subscription.encoding else {
+        panic!("not of this version: {:?}", watch_request.subscription.encoding)
     };
     let encoder = super::Encoder::new(std::sync::Arc::clone(world.app.catalogs()));
     let publisher = world.host.publisher.borrow();
@@ -108,7 +108,7 @@ fn message(world: &World, target: &str, accept: &str, key: &Key, kind: MessageKi
     let event = Shown { kind, subject, revision: object.revision(), as_of_seconds: super::NOW };
     let mut out = Vec::new();
     encoder.event(&mut out, View { encoding, first: false, event }).expect("a form");
-    (watch_request.encoding, out)
+    (watch_request.subscription.encoding, out)
 }
 
 #[test]
@@ -132,13 +132,15 @@ fn a_watch_has_changes_in_its_version() {
     let (packed, event) = message(&world, &target, PROTOBUF, &key, MessageKind::Deleted);
     assert!(packed != encoding && event.windows(14).any(|part| part == b"autoscaling/v1"));
     // A watch of the version that is kept shares its bytes with all others; metadata is the same for all versions.
-    assert_eq!(world.get(&format!("{NEW}?watch=1")).watch_request().encoding, Encoding::Json);
+    assert_eq!(world.get(&format!("{NEW}?watch=1")).watch_request().subscription.encoding, Encoding::Json);
     let metadata = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-    let of = |target: &str| world.get_as(&format!("{target}?watch=1"), metadata).watch_request().encoding;
+    let of = |target: &str| {
+        world.get_as(&format!("{target}?watch=1"), metadata).watch_request().subscription.encoding
+    };
     assert_eq!(of(OLD), of(NEW));
     let watch_request =
         world.get(&format!("{NEW_EVENTS}?watch=1&fieldSelector=regarding.name%3Dp")).watch_request();
-    assert_ne!(watch_request.selector, Selector::everything());
+    assert_ne!(watch_request.subscription.selector, Selector::everything());
 }
 
 #[test]

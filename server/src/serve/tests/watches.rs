@@ -30,11 +30,15 @@ fn where_it_starts() {
         ("resourceVersion=77&allowWatchBookmarks=1", Start::After(Revision::new(77)), true),
     ] {
         let watch_request = watch(query);
-        assert_eq!((watch_request.start, watch_request.bookmarks), (start, bookmarks), "{query}");
+        assert_eq!(
+            (watch_request.subscription.start, watch_request.subscription.bookmarks),
+            (start, bookmarks),
+            "{query}"
+        );
     }
-    assert_eq!(watch("timeoutSeconds=7").timeout, Duration::from_secs(7));
+    assert_eq!(watch("timeoutSeconds=7").subscription.timeout, Duration::from_secs(7));
     for _ in 0..20 {
-        let seconds = watch("").timeout.as_secs();
+        let seconds = watch("").subscription.timeout.as_secs();
         assert!((1800..3600).contains(&seconds), "{seconds}");
     }
     let mut old = Ask::new("GET", "/api/v1/configmaps?watch=true");
@@ -50,8 +54,8 @@ fn what_it_covers() {
     let scope = |target: &str| {
         let watch_request = world.get(target).watch_request();
         let text = |part: Option<Box<str>>| part.map(|part| part.to_string()).unwrap_or_default();
-        let Scope::Objects(scope) = watch_request.scope else { panic!("a resource") };
-        (text(scope.namespace), text(scope.name), watch_request.selector.is_everything())
+        let Scope::Objects(scope) = watch_request.subscription.scope else { panic!("a resource") };
+        (text(scope.namespace), text(scope.name), watch_request.subscription.selector.is_everything())
     };
     let of = |namespace: &str, name: &str, all| (namespace.to_owned(), name.to_owned(), all);
     for (target, expected) in [
@@ -87,7 +91,7 @@ fn forms_are_encodings() {
     let world = World::new();
     let encoding = |accept: &str, include: &str| {
         let target = format!("{CONFIG_MAPS}?watch=true&includeObject={include}");
-        world.get_as(&target, accept).watch_request().encoding
+        world.get_as(&target, accept).watch_request().subscription.encoding
     };
     let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
     let beta = "application/json;as=Table;v=v1beta1;g=meta.k8s.io";
@@ -158,7 +162,7 @@ fn table_events_are_as_recorded() {
     {
         let watch_request =
             world.get_as(&exchange.target, exchange.accept.as_deref().unwrap()).watch_request();
-        let Encoding::Other(encoding) = watch_request.encoding else { panic!("{exchange:?}") };
+        let Encoding::Other(encoding) = watch_request.subscription.encoding else { panic!("{exchange:?}") };
         for (index, line) in exchange.body.lines().filter(|line| !line.is_empty()).enumerate() {
             let event: Value = serde_json::from_str(line).unwrap();
             let row = &event["object"]["rows"][0]["object"];

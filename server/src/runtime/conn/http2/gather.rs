@@ -248,7 +248,7 @@ mod tests {
         let mut connections: Vec<_> = (0..6)
             .map(|_| {
                 let (ours, theirs) = pair();
-                (Conn::new(link(ours, None)), theirs, Vec::new())
+                (Conn::new(link(ours, None), Streams::None), theirs, Vec::new())
             })
             .collect();
         let (mut frames, mut pages) = (Frames::default(), SharedPages::default());

@@ -219,8 +219,7 @@ impl Conns {
         now: Tick,
     ) {
         self.http2.timing = timing;
-        let slot = self.open(link);
-        let owner = self.owner(slot);
+        let owner = self.insert(Conn::new(link, Streams::None));
         let Some(conn) = self.at(owner) else { return };
         let wire = Connection::new(limits, now);
         let (idle_since, quiet_since) = (now, now);
