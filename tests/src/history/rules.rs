@@ -23,7 +23,7 @@ pub(super) fn judge(logs: &[Log], watcher: &Watcher<'_>) -> Vec<Violation> {
 struct Run<'a> {
     start: Start<'a>,
     /// It repeats the revision that it begins after: several events of that concern the watcher, which may have been
-    /// cut off between them. Allowed here, not required: `engine/tests/resume.rs` checks that revcast does it.
+    /// cut off between them. Allowed here, not required: `engine/tests/shard/resume.rs` checks that revcast does it.
     again: bool,
     items: Vec<Item<'a>>,
     end: Option<End>,

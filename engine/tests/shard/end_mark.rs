@@ -1,12 +1,8 @@
 //! The mark after the initial events (KEP-3157), to a client that takes it in parts.
 
-#[path = "framings/counted.rs"]
-mod counted;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use counted::COUNTED;
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::encoding::{Encode, Encoding, View};
 use revcast_engine::envelope;
@@ -19,6 +15,8 @@ use revcast_engine::tick::Tick;
 use revcast_engine::{
     Outlet, Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn, WatcherId,
 };
+
+use crate::counted::COUNTED;
 
 /// Shows only whether a message is the first of its watch.
 #[derive(Debug)]

@@ -1,14 +1,10 @@
 //! A shard that always has newer events: watchers that began to lag once must progress as the others do, and get every
 //! byte once, wherever they are in a page that others share.
 
-#[path = "framings/counted.rs"]
-mod counted;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use counted::{COUNTED, Counted};
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::encoding::Encoding;
 use revcast_engine::framing::{BARE, Framing};
@@ -21,6 +17,8 @@ use revcast_engine::tick::Tick;
 use revcast_engine::{
     Outlet, Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig, Start, Subscription, WatcherId,
 };
+
+use crate::counted::{COUNTED, Counted};
 
 const WATCHERS: usize = 200;
 /// The duration of one send: a round to all takes 200 ms.
