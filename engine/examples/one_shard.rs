@@ -256,3 +256,11 @@ fn main() {
     assert!(ended.len() == 3 && ended.iter().all(|end| end.clean));
     println!("   {:#?}", shard.stats());
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn it_runs() {
+        super::main();
+    }
+}

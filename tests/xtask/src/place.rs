@@ -27,6 +27,24 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
+/// The same, for a task that builds all there is. If nothing of ours was built before, that is done without incremental compilation: what
+/// only later builds use costs the first one a fifth of its time.
+pub(crate) fn cargo_for_all() -> Command {
+    let mut command = cargo();
+    if !holds_incremental(&target().join("debug/incremental"))
+        && std::env::var_os("CARGO_INCREMENTAL").is_none()
+    {
+        command.env("CARGO_INCREMENTAL", "0");
+    }
+    command
+}
+
+/// Whether this folder has what a build of one of our packages left; that of this program does not count.
+fn holds_incremental(folder: &Path) -> bool {
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    names.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("revcast"))
+}
+
 /// Keeps the variables from a command that `cargo run` set for this program.
 pub(crate) fn without_own_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
@@ -62,12 +80,23 @@ fn seed_of(commit: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{root, seed_of};
+    use super::{holds_incremental, root, seed_of};
 
     #[test]
     fn the_seed_comes_from_the_commit() {
         assert_eq!(seed_of("deadbeef00112233\n"), Some(0xdead_beef));
         assert_eq!((seed_of(""), seed_of("fatal: not a git repository")), (None, None));
+    }
+
+    #[test]
+    fn what_was_built_before_is_known() {
+        let folder = std::env::temp_dir().join(format!("xtask-incremental-{}", std::process::id()));
+        assert!(!holds_incremental(&folder), "no such folder");
+        std::fs::create_dir_all(folder.join("xtask-1")).expect("a temporary folder");
+        assert!(!holds_incremental(&folder));
+        std::fs::create_dir(folder.join("revcast_engine-1")).expect("a temporary folder");
+        assert!(holds_incremental(&folder));
+        std::fs::remove_dir_all(folder).expect("it is there");
     }
 
     #[test]

@@ -141,7 +141,7 @@ fn run_side_by_side(steps: &[&Step], seed: u64, profile: &str) -> Vec<Outcome> {
     let mut runs = Vec::new();
     for (place, step) in steps.iter().enumerate() {
         let (before, after) = step.split();
-        let mut build = place::cargo();
+        let mut build = cargo_of(step, profile);
         build.args(before);
         match pool::build(build, step.refuses_warnings) {
             Ok(programs) => {
@@ -212,10 +212,19 @@ fn worth_repeating(tally: Tally, failed: &[String]) -> bool {
         && tally.programs_begun == tally.programs_ended
 }
 
+/// The cargo of a step. `cargo xtask test` is followed by edits and builds of them, and the tasks of this program build it as they were.
+fn cargo_of(step: &Step, profile: &str) -> Command {
+    if profile == "release" && step.arguments.first() != Some(&"xtask") {
+        place::cargo_for_all()
+    } else {
+        place::cargo()
+    }
+}
+
 /// What runs a step; `tests`: only these, if any.
 fn command(step: &Step, seed: u64, profile: &str, tests: &[String]) -> Command {
     let (before, after) = step.split();
-    let mut command = place::cargo();
+    let mut command = cargo_of(step, profile);
     command.args(before);
     if let Some(folder) = step.folder {
         command.arg("--target-dir").arg(place::target().join(folder));

@@ -232,12 +232,6 @@ pub(crate) const STEPS: &[Step] = &[
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
         ..PLAIN
     },
-    Step {
-        name: "example",
-        purpose: "the newcomer's example runs",
-        arguments: &["run", "-p", "revcast-engine", "--example", "one_shard"],
-        ..PLAIN
-    },
 ];
 
 /// The simulator's seeds of each kind in `cargo xtask test`: 3 to 10 % of those in `ci`.
