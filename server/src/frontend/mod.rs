@@ -44,7 +44,7 @@ pub trait Frontend {
     /// A request that was admitted.
     type Admitted;
 
-    /// Admits a request, or answers it. `asked` is the target in its head. `certificate` is the connection's verified one.
+    /// Admits a request, or answers it. `routed` is what the path in its head names. `certificate` is the connection's verified one.
     async fn admit<H: Host>(
         &self,
         host: &H,

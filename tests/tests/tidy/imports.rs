@@ -20,7 +20,7 @@ type Imports = BTreeMap<Module, BTreeMap<Module, usize>>;
 
 /// The modules of one crate that are no tests.
 #[derive(Debug, Default)]
-struct Crate {
+pub(crate) struct Crate {
     folder: String,
     files: BTreeMap<Module, String>,
     imports: Imports,
@@ -35,7 +35,7 @@ struct Circle {
 }
 
 impl Crate {
-    fn new(folder: &str, all: &[File]) -> Self {
+    pub(crate) fn new(folder: &str, all: &[File]) -> Self {
         let mut code = BTreeMap::new();
         let mut tests = Vec::new();
         for file in all.iter().filter(|file| file.below(folder) && file.is_rust()) {
@@ -58,6 +58,19 @@ impl Crate {
         }
         let files = code.into_iter().map(|(module, (path, _))| (module, path)).collect();
         Self { folder: folder.to_owned(), files, imports }
+    }
+
+    /// The modules at the top of the crate, sorted; those that are folders several times.
+    pub(crate) fn modules(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(|module| module[0].as_str())
+    }
+
+    /// Each import of a module at the top by another one: both names, the file and the line.
+    pub(crate) fn imports_between_modules(&self) -> impl Iterator<Item = (&str, &str, String, usize)> {
+        let all = self.imports.iter().flat_map(move |(from, others)| {
+            others.iter().map(move |(to, line)| (from[0].as_str(), to[0].as_str(), self.shown(from), *line))
+        });
+        all.filter(|(from, to, ..)| from != to)
     }
 
     fn circles(&self) -> Vec<Circle> {

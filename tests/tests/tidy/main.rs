@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot read the repository has nothing else to say")]
 
 mod code;
+mod drawing;
 mod engine;
 mod imports;
 mod knows;

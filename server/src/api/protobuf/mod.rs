@@ -1,4 +1,4 @@
-//! Reading the protobuf that typed Kubernetes clients post, as JSON.
+//! The protobuf of Kubernetes' objects: what typed clients post and what is stored, read as JSON, and written from it.
 //!
 //! `kubectl create configmap` and other typed clients send `application/vnd.kubernetes.protobuf` and do not fall back
 //! on 415: the four bytes `k8s\0`, then a `runtime.Unknown` with the object's type and its message
