@@ -1,4 +1,4 @@
-//! What the tests share: a simulator of the engine with an oracle; real servers with a plain client, real etcds, a
+//! What the tests share: real servers with a plain client, real etcds, a
 //! proxy between them, and two servers of which one forwards to the other; and rules over what watchers received.
 pub mod alone;
 pub mod beside;
@@ -12,7 +12,6 @@ pub mod proxy;
 pub mod secrets;
 pub mod server;
 mod shared_options;
-pub mod sim;
 pub mod sizes;
 pub mod succession;
 pub mod tls;

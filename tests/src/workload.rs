@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::sim::rng::Rng;
+use revcast_sim::rng::Rng;
 
 /// The form in which objects are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

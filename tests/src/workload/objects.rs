@@ -4,7 +4,7 @@
 //! except `resourceVersion` and the kind, which lists omit. It supports the objects of these tests only.
 
 use super::protobuf;
-use crate::sim::rng::Rng;
+use revcast_sim::rng::Rng;
 
 /// Namespaces with objects: those of the writer, then the reader's two.
 pub const NAMESPACES: [&str; 6] = ["s0", "s1", "s2", "s3", READER_DIRECT, READER_HTTP];
@@ -160,7 +160,7 @@ pub fn items(list: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::{Kind, form, items, key_of, member, object, revision};
-    use crate::sim::rng::Rng;
+    use revcast_sim::rng::Rng;
 
     #[test]
     fn forms_agree_where_they_should() {

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::sim::rng::Rng;
+use revcast_sim::rng::Rng;
 
 /// What every value and reply begins with.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
@@ -352,7 +352,7 @@ fn status(message: &[u8]) -> Result<String, String> {
 mod tests {
     use super::super::objects::{self, Kind, object};
     use super::{bytes, line, list, number, shown, stored, time, varint, written};
-    use crate::sim::rng::Rng;
+    use revcast_sim::rng::Rng;
 
     fn pod() -> String {
         object(Kind::Pod, "s1", "n01", 7, &mut Rng::new(3))

@@ -13,7 +13,7 @@ use super::objects::{self, Kind, READER_DIRECT, READER_HTTP, key, object};
 use super::{MediaType, Workload, protobuf};
 use crate::client::{Client, Response};
 use crate::etcd::{Gateway, Op};
-use crate::sim::rng::Rng;
+use revcast_sim::rng::Rng;
 
 /// Between two writes.
 const PACE: Duration = Duration::from_millis(40);

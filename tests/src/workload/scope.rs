@@ -1,7 +1,7 @@
 //! The scope of a watcher: a kind, a namespace and random selectors, as a request and as a predicate.
 
 use super::objects::{Kind, LETTERS, NAMES, NAMESPACES, WRITTEN};
-use crate::sim::rng::Rng;
+use revcast_sim::rng::Rng;
 
 /// The condition of a selector on one letter of a form.
 #[derive(Clone, Copy, Debug)]
@@ -157,8 +157,8 @@ impl Scope {
 #[cfg(test)]
 mod tests {
     use super::Scope;
-    use crate::sim::rng::Rng;
     use crate::workload::objects::{NAMESPACES, form, key, object};
+    use revcast_sim::rng::Rng;
 
     #[test]
     fn scopes_take_some_and_leave_some() {

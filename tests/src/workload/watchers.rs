@@ -16,7 +16,7 @@ use super::watcher::Watcher;
 use super::wire::Wire;
 use super::{MediaType, Workload};
 use crate::history::{self, Log, Segment};
-use crate::sim::rng::Rng;
+use revcast_sim::rng::Rng;
 
 const THREADS: usize = 2;
 /// Time between two checks of the clock.

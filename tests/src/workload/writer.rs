@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Workload;
 use super::objects::{Kind, NAMESPACES, WRITTEN, key, object};
 use crate::etcd::{Gateway, Op};
-use crate::sim::rng::Rng;
+use revcast_sim::rng::Rng;
 
 /// A key that no server shows, written all the time: it moves every watcher's proof beyond earlier writes.
 const TICKS: &str = "/registry/ticks/of/a-clock";

@@ -10,7 +10,8 @@ use super::tree::{File, files};
 use super::{Fault, lines, none};
 
 /// The crates, each by the folder of its sources.
-const CRATES: [&str; 5] = ["engine/src", "perf/src", "server/src", "tests/src", "tests/xtask/src"];
+const CRATES: [&str; 6] =
+    ["engine/src", "perf/src", "server/src", "tests/sim/src", "tests/src", "tests/xtask/src"];
 
 /// A module by its name and the names of those around it: `source`, `etcd`, `follow`. The crate itself has none.
 type Module = Vec<String>;

@@ -16,7 +16,7 @@ pub(crate) fn explore(seeds: u64, base: Option<u64>) -> bool {
     let passed = match ended {
         Ok(()) if tally.passed > 0 => true,
         Ok(()) => {
-            println!("no test ran: is tests/tests/simulation.rs empty?");
+            println!("no test ran: is tests/sim/tests/simulation.rs empty?");
             false
         }
         Err(problem) => {

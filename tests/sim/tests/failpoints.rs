@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use revcast_engine::failpoints::{self, Failpoint};
-use revcast_tests::sim::{self, Profile, Promise};
+use revcast_sim::{self as sim, Profile, Promise};
 
 /// Seeds that may be needed to find a bug.
 const SEEDS_MAX: u64 = 2_000;

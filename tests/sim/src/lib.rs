@@ -20,7 +20,7 @@ mod past;
 mod pipe;
 mod plan;
 mod range;
-pub(crate) mod rng;
+pub mod rng;
 mod shown;
 mod stream;
 mod subscribe;

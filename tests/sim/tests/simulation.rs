@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use revcast_tests::sim::{self, Coverage, Profile};
+use revcast_sim::{self as sim, Coverage, Profile};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -43,7 +43,7 @@ fn story(profile: Profile, seed: u64) -> Result<Coverage, String> {
         Ok(Err(violation)) => Err(violation.to_string()),
         Err(_) => Err(format!(
             "seed {seed} panicked (the message stands above)\nreplay: REVCAST_SIM_PROFILE={profile:?} \
-             REVCAST_SIM_SEED={seed} cargo test -p revcast-tests --test simulation -- one_seed --nocapture"
+             REVCAST_SIM_SEED={seed} cargo test -p revcast-sim --test simulation -- one_seed --nocapture"
         )),
     }
 }

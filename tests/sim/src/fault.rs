@@ -75,7 +75,7 @@ impl fmt::Display for Violation {
         }
         write!(
             f,
-            "replay: REVCAST_SIM_PROFILE={profile:?} REVCAST_SIM_SEED={seed} cargo test -p revcast-tests --test simulation \
+            "replay: REVCAST_SIM_PROFILE={profile:?} REVCAST_SIM_SEED={seed} cargo test -p revcast-sim --test simulation \
              -- one_seed --nocapture"
         )
     }
