@@ -1,5 +1,5 @@
-//! What the tests share: real servers with a plain client, real etcds, a
-//! proxy between them, and two servers of which one forwards to the other; and rules over what watchers received.
+//! What the tests share: real servers with a plain client, real etcds, a proxy between them, and two servers of which one
+//! forwards to the other; and rules over what watchers received.
 pub mod alone;
 pub mod beside;
 pub mod certs;

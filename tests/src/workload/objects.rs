@@ -3,8 +3,9 @@
 //! A form is four letters (what selectors look at) and a digest of every byte that store and server must agree on: all
 //! except `resourceVersion` and the kind, which lists omit. It supports the objects of these tests only.
 
-use super::protobuf;
 use revcast_sim::rng::Rng;
+
+use super::protobuf;
 
 /// Namespaces with objects: those of the writer, then the reader's two.
 pub const NAMESPACES: [&str; 6] = ["s0", "s1", "s2", "s3", READER_DIRECT, READER_HTTP];
@@ -159,8 +160,9 @@ pub fn items(list: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, form, items, key_of, member, object, revision};
     use revcast_sim::rng::Rng;
+
+    use super::{Kind, form, items, key_of, member, object, revision};
 
     #[test]
     fn forms_agree_where_they_should() {

@@ -350,9 +350,10 @@ fn status(message: &[u8]) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use revcast_sim::rng::Rng;
+
     use super::super::objects::{self, Kind, object};
     use super::{bytes, line, list, number, shown, stored, time, varint, written};
-    use revcast_sim::rng::Rng;
 
     fn pod() -> String {
         object(Kind::Pod, "s1", "n01", 7, &mut Rng::new(3))

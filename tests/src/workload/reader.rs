@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use revcast_sim::rng::Rng;
+
 use super::objects::{self, Kind, READER_DIRECT, READER_HTTP, key, object};
 use super::{MediaType, Workload, protobuf};
 use crate::client::{Client, Response};
 use crate::etcd::{Gateway, Op};
-use revcast_sim::rng::Rng;
 
 /// Between two writes.
 const PACE: Duration = Duration::from_millis(40);

@@ -1,7 +1,8 @@
 //! The scope of a watcher: a kind, a namespace and random selectors, as a request and as a predicate.
 
-use super::objects::{Kind, LETTERS, NAMES, NAMESPACES, WRITTEN};
 use revcast_sim::rng::Rng;
+
+use super::objects::{Kind, LETTERS, NAMES, NAMESPACES, WRITTEN};
 
 /// The condition of a selector on one letter of a form.
 #[derive(Clone, Copy, Debug)]
@@ -156,9 +157,10 @@ impl Scope {
 
 #[cfg(test)]
 mod tests {
+    use revcast_sim::rng::Rng;
+
     use super::Scope;
     use crate::workload::objects::{NAMESPACES, form, key, object};
-    use revcast_sim::rng::Rng;
 
     #[test]
     fn scopes_take_some_and_leave_some() {

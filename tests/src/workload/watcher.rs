@@ -3,12 +3,13 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use revcast_sim::rng::Rng;
+
 use super::exchange::Exchange;
 use super::scope::Scope;
 use super::wire::Wire;
 use super::{MediaType, Workload, objects, protobuf};
 use crate::history::{End, Kind, Object, Seen, Segment};
-use revcast_sim::rng::Rng;
 
 /// How long a server may take to begin a reply before another attempt; it doubles like the pause.
 const PATIENCE: Duration = Duration::from_secs(4);

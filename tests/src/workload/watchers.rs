@@ -12,11 +12,12 @@ use rustix::time::Timespec;
 use super::exchange::Exchange;
 use super::scope::Scope;
 pub use super::watcher::Counts;
+use revcast_sim::rng::Rng;
+
 use super::watcher::Watcher;
 use super::wire::Wire;
 use super::{MediaType, Workload};
 use crate::history::{self, Log, Segment};
-use revcast_sim::rng::Rng;
 
 const THREADS: usize = 2;
 /// Time between two checks of the clock.

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use revcast_sim::rng::Rng;
+
 use super::Workload;
 use super::objects::{Kind, NAMESPACES, WRITTEN, key, object};
 use crate::etcd::{Gateway, Op};
-use revcast_sim::rng::Rng;
 
 /// A key that no server shows, written all the time: it moves every watcher's proof beyond earlier writes.
 const TICKS: &str = "/registry/ticks/of/a-clock";

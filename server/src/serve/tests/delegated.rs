@@ -274,9 +274,9 @@ fn admission<'a>(world: &'a World, token: &str, target: &str) -> Pin<Box<dyn Fut
     let text = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n");
     let Ok(Parsed::Complete { head, .. }) = parse_head(text.as_bytes()) else { panic!("{text}") };
     Box::pin(async move {
-        let asked = target_of(&head.path);
+        let routed = target_of(&head.path);
         let (app, host) = (&world.app, &world.host);
-        crate::serve::admit(app, host, &head, asked, None, super::Host::wall(host)).await.1.is_ok()
+        crate::serve::admit(app, host, &head, routed, None, super::Host::wall(host)).await.1.is_ok()
     })
 }
 

@@ -332,9 +332,9 @@ impl World {
         }
         head.push_str("\r\n");
         let Ok(Parsed::Complete { head, .. }) = parse_head(head.as_bytes()) else { panic!("{head}") };
-        let asked = target_of(&head.path);
+        let routed = target_of(&head.path);
         let admitted =
-            run(super::admit(&self.app, &self.host, &head, asked, certificate, self.host.wall())).1;
+            run(super::admit(&self.app, &self.host, &head, routed, certificate, self.host.wall())).1;
         let mut reply = match admitted {
             Ok(admitted) => {
                 let left = Left(Cell::new(self.budget));
