@@ -4,8 +4,8 @@
 //! runtime: what it needs of the shard that it runs on is a [`Host`]. The runtime reads and writes HTTP, and answers by itself only
 //! what never reaches a frontend (a head that cannot be read, a limit that is reached): with Kubernetes' Status, on every listener.
 //!
-//! Kubernetes' API is one ([`serve`](crate::serve)); etcd's would be another. The operators' interface is one as well, and stands
-//! within the runtime, whose shards and counts it shows.
+//! Kubernetes' API is one ([`serve`](crate::serve)). The operators' interface is one as well, and stands within the runtime, whose
+//! shards and counts it shows. What another one would need first (etcd's, over gRPC) is in `server/ARCHITECTURE.md`.
 
 mod forwarding;
 pub mod host;

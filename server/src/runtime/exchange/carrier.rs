@@ -41,7 +41,7 @@ pub(in crate::runtime) enum Unread {
 /// The two directions of one request. What is pushed goes out with the next `send`, in the order in which it was pushed.
 #[allow(async_fn_in_trait)] // one core: futures need not be Send
 pub(in crate::runtime) trait Carrier {
-    /// How the wire shows where a message of a stream ends.
+    /// How the wire shows where a stream ends.
     const DELIMITER: Delimiter;
 
     /// Pushes the head of a reply.
