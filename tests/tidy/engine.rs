@@ -97,12 +97,7 @@ fn upward(file: &File) -> Vec<Fault> {
     let Some((module, depth)) = place(file) else { return Vec::new() };
     let Some(own) = layer(module) else {
         let rule = format!("`{module}` is in no layer of the engine");
-        return vec![Fault::new(
-            &file.path,
-            1,
-            &rule,
-            "give it a place in LAYERS of tests/tests/tidy/engine.rs",
-        )];
+        return vec![Fault::new(&file.path, 1, &rule, "give it a place in LAYERS of tests/tidy/engine.rs")];
     };
     let mut found = Vec::new();
     for path in paths(&bare(&file.text)) {

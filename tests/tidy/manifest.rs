@@ -109,7 +109,7 @@ fn engine(manifest: &str) -> Vec<Fault> {
     let mut faults: Vec<Fault> = more
         .map(|found| {
             let rule = format!("`{}` is not one of the engine's [{}]", found.name, found.table);
-            let mend = "do without, or list it in tests/tests/tidy/manifest.rs and in engine/DECISIONS.md";
+            let mend = "do without, or list it in tests/tidy/manifest.rs and in engine/DECISIONS.md";
             Fault::new(path, found.line, &rule, mend)
         })
         .collect();

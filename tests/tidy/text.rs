@@ -136,9 +136,7 @@ fn machine_paths(file: &File) -> Vec<Fault> {
 fn stale(list: &[(&str, &str)], needed: impl Fn(&str) -> bool) -> Vec<Fault> {
     let stale = list.iter().filter(|(path, _)| !needed(path));
     let rule = |path: &str| format!("{path} is on a list of exceptions that it does not need");
-    stale
-        .map(|(path, _)| Fault::new("tests/tests/tidy/text.rs", 1, &rule(path), "take it off the list"))
-        .collect()
+    stale.map(|(path, _)| Fault::new("tests/tidy/text.rs", 1, &rule(path), "take it off the list")).collect()
 }
 
 fn listed(list: &[(&str, &str)], file: &File) -> bool {
