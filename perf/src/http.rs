@@ -1,91 +1,14 @@
-//! HTTP/1.1 as a client needs it: response heads, bodies that arrive in pieces, and a blocking connection for single calls.
+//! HTTP/1.1 as a client needs it: requests, responses one after the other, and a blocking connection for single calls.
 
-use crate::broken::broken;
-use crate::chunked::{ChunkDecoder, Step};
-use crate::stamp::decimal;
 use crate::tls::{Client, Stream, stream};
+use revcast_http1::{Body, Head, Step};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
 use std::io::{self, Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-const HEAD_BYTES_MAX: usize = 16 * 1024;
-const HEADERS_MAX: usize = 64;
 pub(crate) const USER_AGENT: &str = concat!("revcast-perf/", env!("CARGO_PKG_VERSION"));
-
-/// How the end of a body is found, and how far it is.
-#[derive(Clone, Copy, Debug)]
-pub enum Body {
-    Length(u64),
-    Chunked(ChunkDecoder),
-    UntilClose,
-}
-
-impl Body {
-    /// Advances `input` past what was taken and says what it was. Call until it answers `More` or `End`. An error: the server
-    /// broke the chunk format.
-    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> io::Result<Step<'a>> {
-        match self {
-            Self::Chunked(decoder) => decoder.next(input),
-            Self::Length(0) => Ok(Step::End),
-            Self::Length(_) | Self::UntilClose if input.is_empty() => Ok(Step::More),
-            Self::Length(left) => {
-                let (data, rest) =
-                    input.split_at(usize::try_from(*left).unwrap_or(usize::MAX).min(input.len()));
-                *left -= data.len() as u64;
-                *input = rest;
-                Ok(Step::Data(data))
-            }
-            Self::UntilClose => Ok(Step::Data(std::mem::take(input))),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Head {
-    pub status: u16,
-    pub body: Body,
-    pub closes: bool,
-    pub gzip: bool,
-}
-
-impl Head {
-    /// Parses the head at the start of `bytes`; with it the number of bytes it took. `None`: not complete yet.
-    pub fn parse(bytes: &[u8]) -> io::Result<Option<(Self, usize)>> {
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let mut response = httparse::Response::new(&mut headers);
-        let parsed = response.parse(bytes);
-        let taken = match parsed.map_err(|fault| broken(format!("response head is not HTTP/1.1: {fault}")))? {
-            httparse::Status::Complete(taken) => taken,
-            httparse::Status::Partial if bytes.len() > HEAD_BYTES_MAX => {
-                return Err(broken(format!("response head is over {HEAD_BYTES_MAX} bytes")));
-            }
-            httparse::Status::Partial => return Ok(None),
-        };
-        let status = response.code.unwrap_or(0);
-        let mut head =
-            Self { status, body: Body::UntilClose, closes: response.version == Some(0), gzip: false };
-        for header in response.headers.iter() {
-            let value = header.value.trim_ascii();
-            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
-            if is("transfer-encoding") && value.eq_ignore_ascii_case(b"chunked") {
-                head.body = Body::Chunked(ChunkDecoder::new());
-            } else if is("content-length") && matches!(head.body, Body::UntilClose) {
-                let length = decimal(value).ok_or_else(|| broken("Content-Length is not a number"))?;
-                head.body = Body::Length(length);
-            } else if is("connection") {
-                head.closes |= value.eq_ignore_ascii_case(b"close");
-            } else if is("content-encoding") {
-                head.gzip = value.eq_ignore_ascii_case(b"gzip");
-            }
-        }
-        if matches!(status, 100..200 | 204 | 304) {
-            head.body = Body::Length(0);
-        }
-        Ok(Some((head, taken)))
-    }
-}
 
 pub(crate) enum Part<'a> {
     Head(Head),
@@ -337,8 +260,14 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// The body in chunks of `size` bytes, without the last one.
+    pub(crate) fn chunks(body: &[u8], size: usize) -> Vec<u8> {
+        let chunk = |data: &[u8]| [format!("{:x}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat();
+        body.chunks(size).flat_map(chunk).collect()
+    }
 
     #[test]
     fn pipelined_replies_at_every_split() {
@@ -369,19 +298,5 @@ mod tests {
         assert_eq!(replies.end().expect("complete").status, 200);
         assert_eq!(replies.body(), b"all of this");
         assert!(Replies::default().end().is_err_and(|fault| fault.kind() == ErrorKind::UnexpectedEof));
-    }
-
-    #[test]
-    fn nonsense_is_a_fault() {
-        let long = [b"HTTP/1.1 200 OK\r\nX: ".as_slice(), &[b'x'; HEAD_BYTES_MAX]].concat();
-        for (bytes, why) in [
-            (&b"SSH-2.0-OpenSSH\r\n\r\n"[..], "not HTTP/1.1"),
-            (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n", "Content-Length is not a number"),
-            (&long, "over 16384 bytes"),
-        ] {
-            let fault = Head::parse(bytes).expect_err(why);
-            assert!(fault.kind() == ErrorKind::InvalidData && fault.to_string().contains(why), "{fault}");
-        }
-        assert!(matches!(Head::parse(&[b'H'; 1]), Ok(None)));
     }
 }

@@ -7,7 +7,7 @@
 //! that ask for everything at once. A run is kept as a `record` by `outputs`, and `plots` makes a page of many. Whether
 //! every delivery is exact is decided by `stamp`, `event` and `ledger`.
 //!
-//! Public is what tests and benchmarks of other crates share: HTTP as a client reads it, and the floor's io_uring.
+//! Public is what benchmarks share: the floor's io_uring.
 
 #[cfg(feature = "etcd")]
 mod bridge;
@@ -15,7 +15,6 @@ mod broken;
 mod brought;
 mod calls;
 mod child;
-pub mod chunked;
 mod clock;
 mod compare;
 mod endpoint;
@@ -24,7 +23,7 @@ mod fanout;
 mod fleet;
 mod floor;
 mod hostile;
-pub mod http;
+mod http;
 mod http2;
 mod idle;
 mod initial;

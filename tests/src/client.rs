@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use revcast_perf::chunked::ChunkDecoder;
+use revcast_http1::ChunkDecoder;
 use serde_json::Value;
 
 use crate::tls::{Stream, Trust};

@@ -111,7 +111,7 @@ impl Exchange<'_> {
     /// The connection broke, or the framing of the body is invalid.
     pub fn read_body(&mut self, mut piece: impl FnMut(&[u8])) -> io::Result<u64> {
         if self.asked.header("transfer-encoding").is_some() {
-            let mut decoder = revcast_perf::chunked::ChunkDecoder::new();
+            let mut decoder = revcast_http1::ChunkDecoder::new();
             let mut all = 0;
             while let Some(chunk) = decoder.read_chunk(self.reader)? {
                 all += chunk.len() as u64;

@@ -10,8 +10,15 @@ use super::tree::{File, files};
 use super::{Fault, lines, none};
 
 /// The crates, each by the folder of its sources.
-const CRATES: [&str; 6] =
-    ["engine/src", "perf/src", "server/src", "tests/sim/src", "tests/src", "tests/xtask/src"];
+const CRATES: [&str; 7] = [
+    "engine/src",
+    "perf/http1/src",
+    "perf/src",
+    "server/src",
+    "tests/sim/src",
+    "tests/src",
+    "tests/xtask/src",
+];
 
 /// A module by its name and the names of those around it: `source`, `etcd`, `follow`. The crate itself has none.
 type Module = Vec<String>;

@@ -170,9 +170,9 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunked::{ChunkDecoder, Step};
     use crate::event::{Event, Kind};
     use crate::http2::Head;
+    use revcast_http1::{ChunkDecoder, Step};
 
     #[test]
     fn each_event_is_one_that_watchers_accept_and_is_counted_once() {

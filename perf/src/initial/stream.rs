@@ -253,8 +253,8 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunked::tests::chunks;
     use crate::event::tests::line;
+    use crate::http::tests::chunks;
     use crate::stamp::Stamp;
     use crate::wire::tests::plain;
 

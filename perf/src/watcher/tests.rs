@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::brought::{Brought, End};
-use crate::chunked::tests::chunks;
 use crate::event::tests::{RECORDED, line};
+use crate::http::tests::chunks;
 use crate::media::Media;
 use crate::packed::tests::frame;
 use crate::tally::Seen;

@@ -7,8 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ChildStdout};
 use std::sync::Arc;
 
-use revcast_perf::chunked::Step;
-use revcast_perf::http::{Body, Head};
+use revcast_http1::{Body, Head, Step};
 
 use super::pool::Shared;
 use crate::tls::Stream;

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use flate2::write::GzDecoder;
-use revcast_perf::chunked::ChunkDecoder;
+use revcast_http1::ChunkDecoder;
 use revcast_tests::client::Watch;
 use revcast_tests::tls::{Stream, Version};
 use tungstenite::Message;

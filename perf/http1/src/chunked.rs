@@ -139,14 +139,8 @@ fn between_chunks(phase: Phase, input: &[u8]) -> Option<(u64, usize)> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// The body in chunks of `size` bytes, without the last one.
-    pub(crate) fn chunks(body: &[u8], size: usize) -> Vec<u8> {
-        let chunk = |data: &[u8]| [format!("{:x}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat();
-        body.chunks(size).flat_map(chunk).collect()
-    }
 
     fn decode(pieces: &[&[u8]]) -> io::Result<(Vec<u8>, bool)> {
         let mut decoder = ChunkDecoder::new();
