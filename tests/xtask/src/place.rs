@@ -27,20 +27,14 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// The same, for a task that builds all there is. If nothing of ours was built before, that is done without incremental compilation: what
-/// only later builds use costs the first one a fifth of its time.
-pub(crate) fn cargo_for_all() -> Command {
-    let mut command = cargo();
-    if !holds_incremental(&target().join("debug/incremental"))
-        && std::env::var_os("CARGO_INCREMENTAL").is_none()
-    {
-        command.env("CARGO_INCREMENTAL", "0");
-    }
-    command
+/// Whether none of our packages was built for tests so far. The first build is made without incremental compilation: what only later
+/// builds use costs it a fifth of its time.
+pub(crate) fn is_first_build() -> bool {
+    std::env::var_os("CARGO_INCREMENTAL").is_none() && !holds_ours(&target().join("debug/.fingerprint"))
 }
 
 /// Whether this folder has what a build of one of our packages left; that of this program does not count.
-fn holds_incremental(folder: &Path) -> bool {
+fn holds_ours(folder: &Path) -> bool {
     let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
     names.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("revcast"))
 }
@@ -80,7 +74,7 @@ fn seed_of(commit: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{holds_incremental, root, seed_of};
+    use super::{holds_ours, root, seed_of};
 
     #[test]
     fn the_seed_comes_from_the_commit() {
@@ -90,12 +84,12 @@ mod tests {
 
     #[test]
     fn what_was_built_before_is_known() {
-        let folder = std::env::temp_dir().join(format!("xtask-incremental-{}", std::process::id()));
-        assert!(!holds_incremental(&folder), "no such folder");
+        let folder = std::env::temp_dir().join(format!("xtask-built-{}", std::process::id()));
+        assert!(!holds_ours(&folder), "no such folder");
         std::fs::create_dir_all(folder.join("xtask-1")).expect("a temporary folder");
-        assert!(!holds_incremental(&folder));
-        std::fs::create_dir(folder.join("revcast_engine-1")).expect("a temporary folder");
-        assert!(holds_incremental(&folder));
+        assert!(!holds_ours(&folder));
+        std::fs::create_dir(folder.join("revcast-engine-1")).expect("a temporary folder");
+        assert!(holds_ours(&folder));
         std::fs::remove_dir_all(folder).expect("it is there");
     }
 

@@ -37,6 +37,15 @@ pub(crate) fn quick() -> bool {
     run_all(&QUICK.iter().collect::<Vec<_>>(), "debug", "test")
 }
 
+/// What holds for every step of a task.
+struct Terms<'t> {
+    /// The simulator's first seed.
+    seed: u64,
+    /// The end-to-end tests run the binaries of this profile.
+    profile: &'t str,
+    is_first_build: bool,
+}
+
 /// A step and how it went; `None` for its time: the step before it says it for both.
 struct Row<'s> {
     step: &'s Step,
@@ -46,7 +55,7 @@ struct Row<'s> {
 
 /// Runs these steps until one fails; end-to-end tests run the binaries of this profile. Says whether all passed.
 fn run_all(chosen: &[&Step], profile: &str, task: &str) -> bool {
-    let seed = place::seed_base();
+    let terms = &Terms { seed: place::seed_base(), profile, is_first_build: place::is_first_build() };
     let mut table: Vec<Row<'_>> = Vec::new();
     while let Some(rest) = chosen.get(table.len()..).filter(|rest| !rest.is_empty()) {
         let pooled = rest.iter().take_while(|step| step.proof == Proof::Programs).count();
@@ -56,8 +65,8 @@ fn run_all(chosen: &[&Step], profile: &str, task: &str) -> bool {
         }
         let began = Instant::now();
         let outcomes = match group {
-            [step] if pooled == 0 => vec![run(step, seed, profile)],
-            steps => run_side_by_side(steps, seed, profile),
+            [step] if pooled == 0 => vec![run(step, terms)],
+            steps => run_side_by_side(steps, terms),
         };
         let mut seconds = Some(began.elapsed().as_secs_f64());
         for (step, outcome) in group.iter().zip(outcomes) {
@@ -74,7 +83,7 @@ fn run_all(chosen: &[&Step], profile: &str, task: &str) -> bool {
             break;
         }
     }
-    sum_up(&table, seed, task)
+    sum_up(&table, terms.seed, task)
 }
 
 /// Shows how the steps went. Says whether all passed.
@@ -129,23 +138,23 @@ impl Outcome {
     }
 }
 
-fn run(step: &Step, seed: u64, profile: &str) -> Outcome {
+fn run(step: &Step, terms: &Terms<'_>) -> Outcome {
     let mut failed = Vec::new();
-    let (tally, ended) = follow(&mut command(step, seed, profile, &[]), &mut failed, &mut std::io::stdout());
-    judged(step, (seed, profile), tally, failed, ended)
+    let (tally, ended) = follow(&mut command(step, terms, &[]), &mut failed, &mut std::io::stdout());
+    judged(step, terms, tally, failed, ended)
 }
 
 /// Runs all programs of these steps, several at once.
-fn run_side_by_side(steps: &[&Step], seed: u64, profile: &str) -> Vec<Outcome> {
+fn run_side_by_side(steps: &[&Step], terms: &Terms<'_>) -> Vec<Outcome> {
     let mut results: Vec<_> = steps.iter().map(|_| (Tally::default(), Vec::new(), Ok(()))).collect();
     let mut runs = Vec::new();
     for (place, step) in steps.iter().enumerate() {
         let (before, after) = step.split();
-        let mut build = cargo_of(step, profile);
+        let mut build = cargo_of(step, terms);
         build.args(before);
         match pool::build(build, step.refuses_warnings) {
             Ok(programs) => {
-                let environment = environment(step, seed, profile);
+                let environment = environment(step, terms);
                 let arguments = after.get(1..).unwrap_or_default();
                 runs.extend(programs.iter().map(|program| program.run(place, arguments, &environment)));
             }
@@ -176,15 +185,13 @@ fn run_side_by_side(steps: &[&Step], seed: u64, profile: &str) -> Vec<Outcome> {
         }
     });
     let results = steps.iter().zip(results);
-    results
-        .map(|(step, (tally, failed, ended))| judged(step, (seed, profile), tally, failed, ended))
-        .collect()
+    results.map(|(step, (tally, failed, ended))| judged(step, terms, tally, failed, ended)).collect()
 }
 
 /// What became of a step; a few failed tests are run once more.
 fn judged(
     step: &Step,
-    (seed, profile): (u64, &str),
+    terms: &Terms<'_>,
     mut tally: Tally,
     failed: Vec<String>,
     ended: Result<(), String>,
@@ -194,7 +201,7 @@ fn judged(
         return Outcome { tally, unsteady: Vec::new(), problem };
     }
     println!("=== {}: once more, alone: {}", step.name, failed.join(" "));
-    let (again, ended) = watched(&mut command(step, seed, profile, &failed));
+    let (again, ended) = watched(&mut command(step, terms, &failed));
     let all_ran = again.passed >= failed.len() as u64;
     let lost = || (!all_ran).then(|| "not every failed test ran once more".to_owned());
     let problem = ended.err().or_else(|| unproven(step.proof, again)).or_else(lost);
@@ -212,19 +219,19 @@ fn worth_repeating(tally: Tally, failed: &[String]) -> bool {
         && tally.programs_begun == tally.programs_ended
 }
 
-/// The cargo of a step. `cargo xtask test` is followed by edits and builds of them, and the tasks of this program build it as they were.
-fn cargo_of(step: &Step, profile: &str) -> Command {
-    if profile == "release" && step.arguments.first() != Some(&"xtask") {
-        place::cargo_for_all()
-    } else {
-        place::cargo()
+/// The cargo of a step. The tasks of this program build it as they were built.
+fn cargo_of(step: &Step, terms: &Terms<'_>) -> Command {
+    let mut cargo = place::cargo();
+    if terms.is_first_build && step.arguments.first() != Some(&"xtask") {
+        cargo.env("CARGO_INCREMENTAL", "0");
     }
+    cargo
 }
 
 /// What runs a step; `tests`: only these, if any.
-fn command(step: &Step, seed: u64, profile: &str, tests: &[String]) -> Command {
+fn command(step: &Step, terms: &Terms<'_>, tests: &[String]) -> Command {
     let (before, after) = step.split();
-    let mut command = cargo_of(step, profile);
+    let mut command = cargo_of(step, terms);
     command.args(before);
     if let Some(folder) = step.folder {
         command.arg("--target-dir").arg(place::target().join(folder));
@@ -234,17 +241,18 @@ fn command(step: &Step, seed: u64, profile: &str, tests: &[String]) -> Command {
     } else {
         command.args(["--", "--exact"]).args(tests);
     }
-    command.envs(environment(step, seed, profile));
+    command.envs(environment(step, terms));
     command
 }
 
 /// What the step is told besides its arguments.
-fn environment(step: &Step, seed: u64, profile: &str) -> Vec<(String, OsString)> {
+fn environment(step: &Step, terms: &Terms<'_>) -> Vec<(String, OsString)> {
     let own = step.environment.iter().map(|(name, value)| ((*name).to_owned(), value.into()));
-    let binary =
-        |name: &str, variable: &str| (variable.to_owned(), place::binary(profile, name, variable).into());
+    let binary = |name: &str, variable: &str| {
+        (variable.to_owned(), place::binary(terms.profile, name, variable).into())
+    };
     let of_tests = || {
-        let seed = ("REVCAST_SIM_BASE".to_owned(), seed.to_string().into());
+        let seed = ("REVCAST_SIM_BASE".to_owned(), terms.seed.to_string().into());
         [seed, binary("revcast", "REVCAST_BIN"), binary("revcast-perf", "REVCAST_PERF_BIN")]
     };
     // Built by itself the server would have other features of its dependencies, and they would be built again.

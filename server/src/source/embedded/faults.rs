@@ -48,6 +48,28 @@ impl fmt::Debug for Disk {
     }
 }
 
+impl Told {
+    /// Does it on this content, or only the beginning of what is written.
+    fn apply(&self, content: &mut Vec<u8>, written: Option<usize>) {
+        match self {
+            Self::Length(length) => set_len(content, *length),
+            Self::Write(at, data) => {
+                let end = written.unwrap_or(data.len());
+                if content.len() < at + end {
+                    set_len(content, at + end);
+                }
+                content[*at..at + end].copy_from_slice(&data[..end]);
+            }
+        }
+    }
+}
+
+/// `Vec::resize` goes byte by byte where it is not optimised.
+fn set_len(content: &mut Vec<u8>, length: usize) {
+    content.truncate(length);
+    content.extend_from_slice(&vec![0; length - content.len()]);
+}
+
 impl Platter {
     fn room_for(&self, len: usize) -> Result<(), io::Error> {
         let fits = len <= self.seen.len() || self.room.is_none_or(|room| len <= room);
@@ -91,18 +113,14 @@ impl Disk {
             if random.below(3) == 0 {
                 continue;
             }
-            match told {
-                Told::Length(length) => image.resize(*length, 0),
-                Told::Write(at, data) => {
-                    // Disks are atomic per sector, not per write.
-                    let torn = random.below(4) == 0;
-                    let end = if torn { random.below(data.len() / 512 + 1) * 512 } else { data.len() };
-                    if image.len() < at + end {
-                        image.resize(at + end, 0);
-                    }
-                    image[*at..at + end].copy_from_slice(&data[..end]);
+            let written = match told {
+                // Disks are atomic per sector, not per write.
+                Told::Write(_, data) if random.below(4) == 0 => {
+                    Some(random.below(data.len() / 512 + 1) * 512)
                 }
-            }
+                Told::Write(..) | Told::Length(_) => None,
+            };
+            told.apply(&mut image, written);
         }
         Self(Arc::new(Mutex::new(Platter { synced: image.clone(), seen: image, ..Platter::default() })))
     }
@@ -127,15 +145,17 @@ impl StorageBackend for Disk {
     fn set_len(&self, len: u64) -> Result<(), io::Error> {
         let mut platter = self.changing()?;
         platter.room_for(place(len))?;
-        platter.seen.resize(place(len), 0);
+        set_len(&mut platter.seen, place(len));
         platter.unsynced.push(Told::Length(place(len)));
         Ok(())
     }
 
     fn sync_data(&self) -> Result<(), io::Error> {
         let mut platter = self.changing()?;
-        platter.synced = platter.seen.clone();
-        platter.unsynced.clear();
+        for told in std::mem::take(&mut platter.unsynced) {
+            told.apply(&mut platter.synced, None);
+        }
+        assert_eq!(platter.synced.len(), platter.seen.len(), "what was told is all there is");
         Ok(())
     }
 
