@@ -21,7 +21,7 @@ use crate::api::resources::{Defined, Registry};
 #[derive(Debug)]
 pub struct Catalog {
     /// The resources.
-    pub registry: Registry,
+    pub registry: Arc<Registry>,
     /// The replies of discovery.
     pub discovery: Discovery,
     /// The OpenAPI documents.
@@ -34,9 +34,10 @@ pub struct Catalog {
 
 impl Catalog {
     fn new(registry: Registry, server_address: &str, number: u64) -> Self {
+        let registry = Arc::new(registry);
         Self {
             discovery: Discovery::new(&registry, server_address),
-            openapi: Arc::new(OpenApi::new(&registry)),
+            openapi: Arc::new(OpenApi::new(Arc::clone(&registry))),
             root: root(&registry),
             registry,
             number,
@@ -102,8 +103,17 @@ impl Catalogs {
 
     /// Serves these resources at once.
     pub fn replace(&self, registry: Registry) {
-        let number = self.number() + 1;
-        self.current.store(Arc::new(Catalog::new(registry, &self.server_address, number)));
+        self.serve(self.following(registry));
+    }
+
+    /// The catalog after the current one, of these resources.
+    fn following(&self, registry: Registry) -> Arc<Catalog> {
+        Arc::new(Catalog::new(registry, &self.server_address, self.number() + 1))
+    }
+
+    fn serve(&self, catalog: Arc<Catalog>) {
+        let number = catalog.number;
+        self.current.store(catalog);
         self.number.store(number, Ordering::Release);
     }
 
@@ -133,8 +143,11 @@ impl Catalogs {
                 return;
             };
             drop(next);
-            self.replace(registry);
+            let catalog = self.following(registry);
+            catalog.openapi.prepare_v3();
+            self.serve(Arc::clone(&catalog));
             done();
+            catalog.openapi.prepare();
         }
     }
 }

@@ -234,8 +234,8 @@ pub(crate) const STEPS: &[Step] = &[
     },
 ];
 
-/// The simulator's seeds of each kind in `cargo xtask test`: 3 to 10 % of those in `ci`.
-const QUICK_SEEDS: &str = "300";
+/// The simulator's seeds of each kind in `cargo xtask test`: 2 to 7 % of those in `ci`.
+const QUICK_SEEDS: &str = "200";
 
 /// The steps of `cargo xtask test`: what says within minutes whether a change is sound. One set of packages for both, so that
 /// their dependencies are built once; the server is the one of the dev profile.

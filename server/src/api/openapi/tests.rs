@@ -25,7 +25,7 @@ fn takes_field_validation(document: &Value, kind: &Value) -> (usize, bool) {
 fn every_kind_can_be_patched_with_field_validation() {
     let mut registry = Registry::builtin();
     registry.declare("example.com/v1/widgets/Widget/namespaced").expect("a good value");
-    let openapi = OpenApi::new(&registry);
+    let openapi = OpenApi::new(Arc::new(registry.clone()));
     for resource in registry.iter().filter(|resource| resource.listed) {
         let path = format!("/openapi/v3{}", root(resource));
         let document = parse(openapi.get(&path).expect("a document for each version"));
@@ -36,11 +36,11 @@ fn every_kind_can_be_patched_with_field_validation() {
 
 #[test]
 fn the_index_names_every_document_and_its_hash() {
-    let openapi = OpenApi::new(&Registry::builtin());
+    let openapi = OpenApi::new(Registry::builtin().into());
     let index = parse(openapi.get("/openapi/v3").expect("the index"));
     let paths = index["paths"].as_object().expect("paths");
     assert!(paths.contains_key("api/v1") && paths.contains_key("apis/apps/v1"));
-    assert_eq!(paths.len() + 1, openapi.documents.len());
+    assert_eq!(paths.len() + 1, openapi.v3().len());
     for entry in paths.values() {
         let url = entry["serverRelativeURL"].as_str().expect("a URL");
         let (path, hash) = url.split_once("?hash=").expect("a hash");
@@ -52,7 +52,7 @@ fn the_index_names_every_document_and_its_hash() {
 
 #[test]
 fn references_lead_somewhere() {
-    let openapi = OpenApi::new(&Registry::builtin());
+    let openapi = OpenApi::new(Registry::builtin().into());
     let document = parse(openapi.get("/openapi/v3/apis/apps/v1").expect("apps"));
     let post = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments"]["post"];
     let reference =
@@ -93,9 +93,9 @@ fn registry() -> Registry {
 
 #[test]
 fn every_reference_leads_somewhere() {
-    let openapi = OpenApi::new(&registry());
+    let openapi = OpenApi::new(registry().into());
     let v2 = parse(openapi.v2(None));
-    for document in openapi.documents.values().map(parse).chain([v2]) {
+    for document in openapi.v3().values().map(parse).chain([v2]) {
         let mut found = Vec::new();
         references(&document, &mut found);
         for reference in found {
@@ -107,7 +107,7 @@ fn every_reference_leads_somewhere() {
 #[test]
 fn kinds_are_found_by_their_names_and_say_what_they_are() {
     let registry = registry();
-    let openapi = OpenApi::new(&registry);
+    let openapi = OpenApi::new(Arc::new(registry.clone()));
     for resource in registry.iter().filter(|resource| resource.listed) {
         let document = parse(openapi.get(&format!("/openapi/v3{}", root(resource))).expect("a document"));
         let schemas = &document["components"]["schemas"];
@@ -154,7 +154,7 @@ fn kinds_are_found_by_their_names_and_say_what_they_are() {
 
 #[test]
 fn old_clients_are_not_told_that_declared_kinds_are_complete() {
-    let openapi = OpenApi::new(&registry());
+    let openapi = OpenApi::new(registry().into());
     let definitions = &parse(openapi.v2(None))["definitions"];
     let widget = &definitions["com.example.v1.Widget"];
     assert_eq!((&widget["type"], widget.get("properties")), (&json!("object"), None));
@@ -165,7 +165,7 @@ fn old_clients_are_not_told_that_declared_kinds_are_complete() {
 #[test]
 fn words_are_for_something_that_is_there() {
     let registry = Registry::builtin();
-    let openapi = OpenApi::new(&registry);
+    let openapi = OpenApi::new(Arc::new(registry.clone()));
     let v2 = parse(openapi.v2(None));
     let definitions = v2["definitions"].as_object().expect("definitions");
     for (kind, _) in words::KINDS {
@@ -182,7 +182,7 @@ fn words_are_for_something_that_is_there() {
 #[test]
 fn strategic_merge_patches_are_not_listed() {
     // kubectl would make its patches from schemas without merge keys.
-    for document in OpenApi::new(&registry()).documents.values() {
+    for document in OpenApi::new(registry().into()).v3().values() {
         assert!(!String::from_utf8_lossy(&document.body).contains("strategic"));
     }
 }
@@ -229,7 +229,7 @@ fn at<'a>(bytes: &'a [u8], path: &[usize]) -> Vec<&'a [u8]> {
 #[test]
 fn protobuf_has_what_kubectl_1_28_looks_for() {
     let registry = registry();
-    let openapi = OpenApi::new(&registry);
+    let openapi = OpenApi::new(Arc::new(registry.clone()));
     for accept in [
         "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
         "application/json;q=0.5, application/com.github.proto-openapi.spec.v2.v1.0+protobuf;q=1",

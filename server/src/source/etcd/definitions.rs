@@ -45,7 +45,7 @@ struct State {
 
 impl Definitions {
     pub(super) fn new(catalogs: Arc<Catalogs>) -> Self {
-        let registry = catalogs.current().registry.clone();
+        let registry = (*catalogs.current().registry).clone();
         let row = registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions").map(|of| of.row);
         Self { catalogs, row, state: RefCell::new(State { registry, ..State::default() }) }
     }
