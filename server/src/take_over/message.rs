@@ -147,6 +147,18 @@ impl Channel {
         self.send(&text(message), &[]).map_err(|error| error.to_string())
     }
 
+    /// Asks something, and hears the answer. `None`: the other side has closed the connection, perhaps before it was asked.
+    pub(super) fn ask(
+        &self,
+        request: &Request,
+        within: Duration,
+    ) -> Result<Option<(Reply, Vec<std::os::fd::OwnedFd>)>, String> {
+        match self.send(&text(request), &[]) {
+            Err(error) if has_gone(&error) => Ok(None),
+            sent => sent.map_err(|error| error.to_string()).and_then(|()| self.hear(within)),
+        }
+    }
+
     /// What is said next. `None`: the other side has closed the connection.
     pub(super) fn hear<M: DeserializeOwned>(
         &self,
@@ -159,6 +171,11 @@ impl Channel {
             })?;
         received.map(|(text, descriptors)| read(&text).map(|message| (message, descriptors))).transpose()
     }
+}
+
+/// Whether what was sent has nobody who could receive it.
+fn has_gone(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::ConnectionReset)
 }
 
 #[cfg(test)]

@@ -18,13 +18,14 @@ const READY_POLL: Duration = Duration::from_millis(5);
 /// How long the revision of the predecessor may take to arrive here. A watch at a later one waits for it anyway.
 const REVISION_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The server of this user at an address, if it runs and one over `store` can take over from it. Changes nothing.
+/// The server of this user at an address, if it runs and one over `store` can take over from it. One that ends when it is asked does not
+/// run. Changes nothing.
 ///
 /// # Errors
 /// It cannot be taken over, and why.
 pub fn find(listen: SocketAddr, store: &Store) -> Result<Option<Description>, String> {
     let Some(channel) = connect(listen)? else { return Ok(None) };
-    let found = ask(&channel).map_err(|why| refused(listen, &why))?;
+    let Some(found) = ask(&channel).map_err(|why| refused(listen, &why))? else { return Ok(None) };
     match found.store.keeps_from(store) {
         Some(why) => Err(refused(format!("{listen} (process {})", found.process), &why)),
         None => Ok(Some(found)),
@@ -81,7 +82,8 @@ fn take(
     store: &Store,
     inherits: Inherits,
 ) -> Result<Option<(Bound, Option<ControlSocket>, u32)>, String> {
-    let Description { process, store: theirs, cluster, revision, admin_listen, .. } = ask(channel)?;
+    let Some(description) = ask(channel)? else { return Ok(None) };
+    let Description { process, store: theirs, cluster, revision, admin_listen, .. } = description;
     // It may be another one than the one that was found.
     if let Some(why) = theirs.keeps_from(store) {
         return Err(why);
@@ -96,10 +98,10 @@ fn take(
     while handover.revision() < revision && began.elapsed() < REVISION_PATIENCE {
         std::thread::sleep(READY_POLL);
     }
-    channel.say(&Request::Listeners)?;
     let (mut public, mut admin, mut control) = (Vec::new(), None, None);
+    let mut next = channel.ask(&Request::Listeners, ANSWER_TIMEOUT)?;
     loop {
-        let (more, kind, sockets) = match channel.hear::<Reply>(ANSWER_TIMEOUT)? {
+        let (more, kind, sockets) = match next {
             Some((Reply::Listeners { kind, more }, sockets)) => (more, kind, sockets),
             Some((Reply::Refused { why }, _)) => return Err(why),
             Some((other, _)) => return Err(format!("it answers {other:?}, and not with listeners")),
@@ -114,13 +116,13 @@ fn take(
         if !more {
             break;
         }
+        next = channel.hear(ANSWER_TIMEOUT)?;
     }
     if public.is_empty() {
         return Err("it has no listeners".to_owned());
     }
     let bound = handover.inherit(public, admin).map_err(|error| error.to_string())?;
-    channel.say(&Request::Ready)?;
-    match channel.hear::<Reply>(ANSWER_TIMEOUT)? {
+    match channel.ask(&Request::Ready, ANSWER_TIMEOUT)? {
         // Without an answer it has died, and nobody else has the listeners.
         Some((Reply::Yours, _)) | None => Ok(Some((bound, control, process))),
         Some((Reply::Refused { why }, _)) => Err(why),
@@ -134,16 +136,70 @@ fn connect(listen: SocketAddr) -> Result<Option<Channel>, String> {
     })
 }
 
-fn ask(channel: &Channel) -> Result<Description, String> {
-    channel.say(&Request::Who)?;
-    match channel.hear::<Reply>(ANSWER_TIMEOUT)? {
-        Some((Reply::Process(description), _)) => Ok(*description),
+/// What the predecessor says of itself. `None`: it has ended.
+fn ask(channel: &Channel) -> Result<Option<Description>, String> {
+    match channel.ask(&Request::Who, ANSWER_TIMEOUT)? {
+        Some((Reply::Process(description), _)) => Ok(Some(*description)),
         Some((Reply::Refused { why }, _)) => Err(why),
         Some((other, _)) => Err(format!("it answers {other:?}")),
-        None => Err("it ended when it was asked".to_owned()),
+        None => Ok(None),
     }
 }
 
 fn refused(whom: impl std::fmt::Display, why: &str) -> String {
     format!("the server at {whom} cannot be taken over: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::channel::listener;
+    use super::*;
+
+    /// Wherever the predecessor dies before it answers, there is nobody to take over from.
+    #[test]
+    fn one_that_ends_when_it_is_asked_is_not_there() {
+        // Documentation's: nothing listens there.
+        let at = |port: u16| SocketAddr::from(([192, 0, 2, 2], port));
+        let store = Store::Etcd("/registry".to_owned());
+        assert!(find(at(1), &store).unwrap().is_none(), "nobody is there");
+
+        // It dies before it has accepted the connection, and after it was asked or before.
+        for (port, pause) in [(2, Duration::from_millis(50)), (3, Duration::ZERO)] {
+            let held = listener(at(port)).unwrap();
+            let channel = connect(at(port)).unwrap().unwrap();
+            let dies = std::thread::spawn(move || {
+                std::thread::sleep(pause);
+                drop(held);
+            });
+            if pause.is_zero() {
+                dies.join().unwrap();
+                assert!(ask(&channel).unwrap().is_none(), "before it was asked");
+            } else {
+                assert!(ask(&channel).unwrap().is_none(), "after it was asked");
+                dies.join().unwrap();
+            }
+        }
+
+        // The same after it has accepted it, with the question read or not.
+        let held = listener(at(4)).unwrap();
+        for (is_asked, is_read) in [(false, false), (true, false), (true, true)] {
+            let channel = connect(at(4)).unwrap().unwrap();
+            let accepted = Channel::accept(&held).unwrap();
+            if !is_asked {
+                drop(accepted);
+                assert!(ask(&channel).unwrap().is_none(), "before it was asked");
+                continue;
+            }
+            let dies = std::thread::spawn(move || {
+                if is_read {
+                    accepted.hear::<Request>(ANSWER_TIMEOUT).unwrap().unwrap();
+                } else {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            });
+            assert!(ask(&channel).unwrap().is_none(), "read: {is_read}");
+            dies.join().unwrap();
+        }
+    }
 }

@@ -59,12 +59,14 @@ impl Started {
 
     fn await_line(&self, part: &str) -> String {
         let deadline = Instant::now() + WITHIN;
+        let mut others = Vec::new();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let line = self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("it never says {part}"));
+            let Ok(line) = self.lines.recv_timeout(left) else { panic!("it never says {part}: {others:?}") };
             if line.contains(part) {
                 return line;
             }
+            others.push(line);
         }
     }
 
@@ -203,10 +205,10 @@ fn one_whose_predecessor_dies_starts_without_it() {
     let new = Started::successor(&etcd.endpoint(), &address, &admin);
     new.await_line("taking over from process");
     server.kill();
-    eventually("it serves", || Client::new(&address).get("/readyz").status == 200);
-    assert_eq!(Client::new(&admin).get("/readyz").text(), "ok");
     let line = new.await_line("starting without it");
     assert!(line.contains(" warn: "), "{line}");
+    eventually("it serves", || Client::new(&address).get("/readyz").status == 200);
+    assert_eq!(Client::new(&admin).get("/readyz").text(), "ok");
     new.signal(Signal::TERM);
 }
 
