@@ -63,7 +63,7 @@ pub enum Codec {
     /// revision is shown in it.
     #[default]
     Kubernetes,
-    /// Any bytes. They have neither labels nor fields, are kept as they are, and can always be served.
+    /// Any bytes. They have neither labels nor fields, are kept as they are, and are never unreadable.
     Opaque,
 }
 
@@ -209,7 +209,7 @@ impl Schema {
     /// Adds a resource and returns its id.
     ///
     /// # Panics
-    /// Past 65,536 resources: the edge limits them.
+    /// Past 65,536 resources: whoever declares them limits their number.
     pub fn add(&mut self, resource: Resource) -> ResourceId {
         self.grow(resource)
     }
@@ -217,7 +217,7 @@ impl Schema {
     /// Adds a resource to a schema that is in use and returns its id. Whatever has the id finds the resource.
     ///
     /// # Panics
-    /// Past 65,536 resources: the edge limits them.
+    /// Past 65,536 resources: whoever declares them limits their number.
     pub fn grow(&self, resource: Resource) -> ResourceId {
         let row = self.resources.push(resource);
         ResourceId::new(u16::try_from(row).expect("at most 65,536 resources"))

@@ -101,9 +101,10 @@ impl Catalogs {
         registry.define(definitions, |row| self.schema.grow(row))
     }
 
-    /// Serves these resources at once.
+    /// Serves these resources at once, and [prepares](Self::prepare) their documents.
     pub fn replace(&self, registry: Registry) {
         self.serve(self.following(registry));
+        self.prepare();
     }
 
     /// The catalog after the current one, of these resources.
@@ -136,19 +137,28 @@ impl Catalogs {
 
     /// Makes catalogs until there is no newer registry.
     fn make(&self, done: &dyn Fn()) {
-        loop {
-            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(registry) = next.registry.take() else {
-                next.is_being_made = false;
-                return;
-            };
-            drop(next);
+        while let Some(registry) = self.take_next() {
             let catalog = self.following(registry);
             catalog.openapi.prepare_v3();
-            self.serve(Arc::clone(&catalog));
+            self.serve(catalog);
             done();
-            catalog.openapi.prepare();
         }
+        // A change that comes meanwhile has a thread of its own.
+        self.current().openapi.prepare();
+    }
+
+    /// What is to be made next. `None`: nothing, and whoever asked is not making any more.
+    fn take_next(&self) -> Option<Registry> {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        next.is_being_made = next.registry.is_some();
+        next.registry.take()
+    }
+
+    /// Makes the OpenAPI documents of the current catalog in a thread, so that no shard makes them for the first client that asks.
+    /// Without a thread the first request makes them.
+    pub fn prepare(&self) {
+        let openapi = Arc::clone(&self.current().openapi);
+        let _ = std::thread::Builder::new().name("openapi".into()).spawn(move || openapi.prepare());
     }
 }
 
@@ -188,4 +198,62 @@ fn root(registry: &Registry) -> Bytes {
     let root = serde_json::json!({ "paths": paths });
     // A tree of strings always serializes.
     serde_json::to_vec_pretty(&root).unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn catalogs() -> Arc<Catalogs> {
+        Catalogs::new(Registry::builtin(), "127.0.0.1:8080")
+    }
+
+    /// Waits until nothing is being made and the current catalog has its documents.
+    fn wait(catalogs: &Catalogs) {
+        let began = Instant::now();
+        let is_idle = || !catalogs.next.lock().unwrap_or_else(PoisonError::into_inner).is_being_made;
+        while !(is_idle() && catalogs.current().openapi.is_prepared()) {
+            assert!(began.elapsed() < PATIENCE, "no thread makes the documents");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_catalog_that_is_served_at_once_has_its_documents_made() {
+        let catalogs = catalogs();
+        let before = catalogs.current();
+        catalogs.replace(Registry::builtin());
+        assert_eq!((catalogs.number(), catalogs.current().number), (1, 1));
+        wait(&catalogs);
+        assert!(!before.openapi.is_prepared(), "nobody asked for those of the one before");
+    }
+
+    #[test]
+    fn of_several_changes_the_last_is_served_and_its_documents_are_made() {
+        let catalogs = catalogs();
+        let (done, served) = mpsc::channel();
+        for _ in 0..3 {
+            let done = done.clone();
+            catalogs.replace_soon(Registry::builtin(), move || {
+                let _ = done.send(());
+            });
+        }
+        served.recv_timeout(PATIENCE).expect("one is served");
+        wait(&catalogs);
+        let number = catalogs.number();
+        assert!((1..=3).contains(&number), "{number}");
+        assert_eq!(catalogs.current().number, number);
+        // Nothing is left to be made, and a later change has a thread again.
+        let (done, served) = mpsc::channel();
+        catalogs.replace_soon(Registry::builtin(), move || {
+            let _ = done.send(());
+        });
+        served.recv_timeout(PATIENCE).expect("the later one is served");
+        assert_eq!(catalogs.number(), number + 1);
+    }
 }

@@ -333,7 +333,7 @@ fn start_embedded(
         .with_progress(Arc::clone(&commands.stats.progress))
         .with_names(config.allowed_hosts().clone(), plan.tls.clone())
         .with_upstream(config.upstream().map(|options| Upstream::new(options.identity)));
-    prepare(&app);
+    app.catalogs().prepare();
     let running = runtime::start(plan, app, Arc::clone(&commands), |shards| {
         embedded::start(store, publisher, commands, shards, plan.clock, config.embedded.compact_interval)
     });
@@ -366,7 +366,7 @@ fn start_etcd(
         .with_other_etcds(others)
         .with_upstream(config.upstream().map(|options| Upstream::new(options.identity)))
         .with_freshness(freshness);
-    prepare(&app);
+    app.catalogs().prepare();
     let options_of_source = options.clone();
     let running = runtime::start(plan, app, Arc::clone(&commands), |shards| {
         etcd::start(options_of_source, layout, engine, epochs, commands, shards, plan.clock)
@@ -383,13 +383,6 @@ fn not_started(config: &Config, error: &runtime::RunError) -> Failure {
         ""
     };
     Failure::Run(format!("{error}{alone}"))
-}
-
-/// Builds in another thread what would block a shard when the first client asks for it.
-fn prepare(app: &App) {
-    let openapi = Arc::clone(&app.catalog().openapi);
-    // Without a thread the first request builds it.
-    let _ = std::thread::Builder::new().name("openapi".into()).spawn(move || openapi.prepare());
 }
 
 fn registry(config: &Config) -> Result<Registry, Failure> {

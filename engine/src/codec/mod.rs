@@ -99,7 +99,7 @@ pub struct Reading(ReadValue);
 
 #[derive(Debug)]
 enum ReadValue {
-    Json(json::Reading),
+    Json(json::ReadJson),
     /// The lengths of what is around its revision depend on it, so it is read again when it has one.
     Protobuf(Announced<SharedType>, Bytes),
     Opaque(Bytes),

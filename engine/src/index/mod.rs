@@ -1,6 +1,6 @@
 //! The newest object per key, ordered, with immutable snapshots, and the state at a past revision.
 //!
-//! It owns the persistent maps. A snapshot is one pointer; taking it costs nothing and blocks no one. A past state is a
+//! It owns the persistent sets. A snapshot is one pointer; taking it costs nothing and blocks no one. A past state is a
 //! snapshot with the ring's newer events undone, so no version is kept twice. The index does not know its readers.
 
 mod past;

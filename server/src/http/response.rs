@@ -29,7 +29,7 @@ pub const PAGE_NOT_FOUND: &[u8] = b"404 page not found\n";
 
 /// How the end of a response's body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
+pub enum ResponseFraming {
     /// `Content-Length`.
     Length(u64),
     /// `Transfer-Encoding: chunked`: chunk by chunk, then [`LAST_CHUNK`](crate::wire::http1::LAST_CHUNK).
@@ -38,7 +38,7 @@ pub enum Framing {
     UntilClose,
 }
 
-impl Framing {
+impl ResponseFraming {
     /// For a body of unknown length, in a form that the client can read.
     #[must_use]
     pub const fn stream_for(request: &RequestHead) -> Self {
@@ -68,7 +68,7 @@ pub struct ResponseHead<'a> {
     /// `Content-Type`.
     pub content_type: &'a str,
     /// How the body ends.
-    pub framing: Framing,
+    pub framing: ResponseFraming,
     /// Whether the connection is closed after this response: `Connection: close`.
     pub close: bool,
     /// `Cache-Control`.
@@ -99,7 +99,7 @@ impl<'a> ResponseHead<'a> {
     pub const fn new(
         code: u16,
         content_type: &'a str,
-        framing: Framing,
+        framing: ResponseFraming,
         now: SystemTime,
         audit_id: Uuid,
     ) -> Self {
@@ -131,14 +131,14 @@ impl<'a> ResponseHead<'a> {
         out.extend_from_slice(reason_phrase(self.code).as_bytes());
         out.extend_from_slice(b"\r\n");
         self.each_field(|name, value| push_header(out, name, value));
-        if self.close || self.framing == Framing::UntilClose {
+        if self.close || self.framing == ResponseFraming::UntilClose {
             push_header(out, "Connection", "close");
         }
         match self.framing {
             _ if !self.has_content() => {}
-            Framing::Length(length) => push_number_header(out, "Content-Length", length),
-            Framing::Chunked => push_header(out, "Transfer-Encoding", "chunked"),
-            Framing::UntilClose => {}
+            ResponseFraming::Length(length) => push_number_header(out, "Content-Length", length),
+            ResponseFraming::Chunked => push_header(out, "Transfer-Encoding", "chunked"),
+            ResponseFraming::UntilClose => {}
         }
         out.extend_from_slice(b"\r\n");
     }
@@ -149,7 +149,7 @@ impl<'a> ResponseHead<'a> {
         self.each_field(|name, value| {
             hpack::push_field(out, name.to_ascii_lowercase().as_bytes(), &clean(value))
         });
-        if let (Framing::Length(length), true) = (self.framing, self.has_content()) {
+        if let (ResponseFraming::Length(length), true) = (self.framing, self.has_content()) {
             let mut digits = Vec::new();
             push_decimal(&mut digits, length);
             hpack::push_field(out, b"content-length", &digits);
@@ -190,7 +190,7 @@ impl<'a> ResponseHead<'a> {
     pub fn sized(self, request: Option<&RequestHead>, len: usize) -> (Self, bool) {
         let close = self.close || request.is_none_or(|request| !request.keep_alive);
         let has_body = self.has_content() && !request.is_some_and(RequestHead::wants_head_only);
-        (Self { framing: Framing::Length(len as u64), close, ..self }, has_body)
+        (Self { framing: ResponseFraming::Length(len as u64), close, ..self }, has_body)
     }
 
     /// 304 has no content, and no headers about its length or type (RFC 9110, section 15.4.5).
@@ -230,7 +230,7 @@ pub fn push_status(
     now: SystemTime,
     audit_id: Uuid,
 ) {
-    let mut head = ResponseHead::new(status.code(), JSON, Framing::Length(0), now, audit_id);
+    let mut head = ResponseHead::new(status.code(), JSON, ResponseFraming::Length(0), now, audit_id);
     head.retry_after_seconds = status.retry_after_seconds();
     push_response(out, &head, request, &status.to_body(layout));
 }
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn an_unknown_path_goes_out_as_recorded() {
         let request = request("GET /apis/nope.example/v1/widgets HTTP/1.1\r\nHost: a\r\n\r\n");
-        let mut head = ResponseHead::new(404, TEXT, Framing::Length(0), then(), id());
+        let mut head = ResponseHead::new(404, TEXT, ResponseFraming::Length(0), then(), id());
         head.nosniff = true;
         let mut out = Vec::new();
         push_response(&mut out, &head, Some(&request), PAGE_NOT_FOUND);
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn a_watch_begins_as_recorded() {
         let mut out = Vec::new();
-        ResponseHead::new(200, JSON, Framing::Chunked, then(), id()).push_to(&mut out);
+        ResponseHead::new(200, JSON, ResponseFraming::Chunked, then(), id()).push_to(&mut out);
         let event = format!(
             "{{\"type\":\"ERROR\",\"object\":{}}}\n",
             Status::watch_expired(Revision::new(1), Revision::new(133)).to_json()
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn all_headers_in_order() {
         let mut head =
-            ResponseHead::new(200, "a/b", Framing::Length(18_446_744_073_709_551_615), then(), id());
+            ResponseHead::new(200, "a/b", ResponseFraming::Length(18_446_744_073_709_551_615), then(), id());
         head.close = true;
         head.caching = Caching::Public;
         head.retry_after_seconds = Some(5);
@@ -457,7 +457,7 @@ mod tests {
     fn the_connection_ends_when_it_must() {
         let respond = |request: Option<&RequestHead>, code: u16| {
             let mut out = Vec::new();
-            let head = ResponseHead::new(code, TEXT, Framing::Length(0), then(), id());
+            let head = ResponseHead::new(code, TEXT, ResponseFraming::Length(0), then(), id());
             push_response(&mut out, &head, request, b"ok");
             text(out)
         };
@@ -467,8 +467,8 @@ mod tests {
         assert!(closes(&respond(None, 400)), "what could not be parsed cannot be followed");
         let old = request("GET / HTTP/1.0\r\n\r\n");
         assert!(closes(&respond(Some(&old), 200)));
-        assert_eq!(Framing::stream_for(&old), Framing::UntilClose);
-        assert_eq!(Framing::stream_for(&kept), Framing::Chunked);
+        assert_eq!(ResponseFraming::stream_for(&old), ResponseFraming::UntilClose);
+        assert_eq!(ResponseFraming::stream_for(&kept), ResponseFraming::Chunked);
         let head_only = request("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
         let out = respond(Some(&head_only), 405);
         assert!(
@@ -479,7 +479,7 @@ mod tests {
             [(&kept, 200, 2), (&old, 200, 2), (&head_only, 200, 0), (&kept, 304, 0)]
         {
             let (mut whole, mut parts) = (Vec::new(), Vec::new());
-            let head = ResponseHead::new(code, TEXT, Framing::Length(0), then(), id());
+            let head = ResponseHead::new(code, TEXT, ResponseFraming::Length(0), then(), id());
             push_response(&mut whole, &head, Some(request), b"ok");
             let has_body = push_response_head(&mut parts, &head, Some(request), 2);
             assert_eq!(has_body, follows > 0, "{code}");
@@ -490,14 +490,14 @@ mod tests {
         assert!(!unmodified.contains("Content-") && unmodified.ends_with("\r\n\r\n"), "{unmodified}");
 
         let mut out = Vec::new();
-        ResponseHead::new(200, JSON, Framing::UntilClose, then(), id()).push_to(&mut out);
+        ResponseHead::new(200, JSON, ResponseFraming::UntilClose, then(), id()).push_to(&mut out);
         let out = text(out);
         assert!(closes(&out) && !out.contains("Transfer-Encoding") && !out.contains("Content-Length"));
     }
 
     #[test]
     fn no_value_begins_a_new_line() {
-        let mut head = ResponseHead::new(200, "a/b\r\nX-Evil: 1", Framing::Length(0), then(), id());
+        let mut head = ResponseHead::new(200, "a/b\r\nX-Evil: 1", ResponseFraming::Length(0), then(), id());
         head.etag = Some("\"\r\n\r\n<html>\"");
         let mut out = Vec::new();
         head.push_to(&mut out);

@@ -1,7 +1,8 @@
 //! Threads, sockets and time: the only place that serves with glommio and io_uring.
 //!
 //! Owns one executor per shard, pinned unless the options say otherwise, each with its own listeners, which may come from another
-//! process (`handover`), and start and end of the process. `serve` decides what requests mean; the engine decides what watches mean.
+//! process (`handover`), and start and end of the process. `serve` decides what requests of clients mean, `admin` those of
+//! operators; the engine decides what watches are sent.
 
 mod accept;
 mod account;

@@ -1,7 +1,8 @@
 //! The semantics of requests: from a parsed head and a body to a [`Reply`].
 //!
 //! Owns the verbs of the Kubernetes API over a [`Host`] and the [`App`]. It does not use sockets or the runtime, and it never
-//! holds a complete list in memory. Intended differences from kube-apiserver:
+//! holds a complete list in memory. A comment that names a recording, by its number, means a file of `tests/recorded`: what a real
+//! kube-apiserver answered. Intended differences from it:
 //!
 //! - Objects are stored as received, or as their type in protobuf has them: there is no other schema, no admission and no garbage
 //!   collection.

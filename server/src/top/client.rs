@@ -132,7 +132,7 @@ impl Subject {
         Ok(Some(token.to_owned()))
     }
 
-    fn connect(&self) -> Result<Wire, String> {
+    fn connect(&self) -> Result<Socket, String> {
         let authority = self.address.authority();
         let broken = |error: io::Error| format!("{authority}: {error}");
         let mut last = io::Error::other("no such host");
@@ -142,13 +142,13 @@ impl Subject {
                     tcp.set_read_timeout(Some(SILENCE_MAX)).map_err(broken)?;
                     tcp.set_write_timeout(Some(CONNECT_WITHIN)).map_err(broken)?;
                     if !self.address.is_secure {
-                        return Ok(Wire::Plain(tcp));
+                        return Ok(Socket::Plain(tcp));
                     }
                     let name = ServerName::try_from(self.address.host.clone())
                         .map_err(|error| format!("{authority}: {error}"))?;
                     let session = ClientConnection::new(Arc::new(self.tls()?), name);
                     let session = session.map_err(|error| format!("{authority}: {error}"))?;
-                    return Ok(Wire::Tls(Box::new(StreamOwned::new(session, tcp))));
+                    return Ok(Socket::Tls(Box::new(StreamOwned::new(session, tcp))));
                 }
                 Err(error) => last = error,
             }
@@ -204,12 +204,12 @@ fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-enum Wire {
+enum Socket {
     Plain(TcpStream),
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-impl Read for Wire {
+impl Read for Socket {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = match self {
             Self::Plain(tcp) => tcp.read(into),
@@ -223,7 +223,7 @@ impl Read for Wire {
     }
 }
 
-impl Write for Wire {
+impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(tcp) => tcp.write(bytes),
@@ -241,7 +241,7 @@ impl Write for Wire {
 
 /// How a body ends (RFC 9112, section 6.3).
 #[derive(Debug, PartialEq, Eq)]
-enum Framing {
+enum BodyEnd {
     /// Chunks; so much of one is left. `None`: the last one was read.
     Chunked(Option<u64>),
     Length(u64),
@@ -271,7 +271,7 @@ fn protocol_line(wire: &mut impl BufRead, left: &mut u64) -> io::Result<Vec<u8>>
 }
 
 /// The code of a reply, and how its body ends.
-fn read_head(wire: &mut impl BufRead) -> io::Result<(u16, Framing)> {
+fn read_head(wire: &mut impl BufRead) -> io::Result<(u16, BodyEnd)> {
     let (mut head, mut left) = (Vec::new(), HEAD_BYTES_MAX);
     loop {
         let line = protocol_line(wire, &mut left)?;
@@ -289,20 +289,20 @@ fn read_head(wire: &mut impl BufRead) -> io::Result<(u16, Framing)> {
         found.map(|header| String::from_utf8_lossy(header.value).trim().to_ascii_lowercase())
     };
     let framing = match (header("transfer-encoding"), header("content-length")) {
-        (Some(coding), _) if coding == "chunked" => Framing::Chunked(Some(0)),
+        (Some(coding), _) if coding == "chunked" => BodyEnd::Chunked(Some(0)),
         (Some(_), _) => return Err(bad("a transfer coding that is not known here")),
         (None, Some(length)) => {
-            Framing::Length(length.parse().map_err(|_| bad("a Content-Length that is no number"))?)
+            BodyEnd::Length(length.parse().map_err(|_| bad("a Content-Length that is no number"))?)
         }
-        (None, None) => Framing::UntilClosed,
+        (None, None) => BodyEnd::UntilClosed,
     };
     Ok((reply.code.unwrap_or_default(), framing))
 }
 
 /// The body of a reply.
-struct Body<W = Wire> {
+struct Body<W = Socket> {
     wire: BufReader<W>,
-    framing: Framing,
+    framing: BodyEnd,
 }
 
 impl<W: Read> Body<W> {
@@ -323,14 +323,14 @@ impl<W: Read> Body<W> {
 
 impl<W: Read> Read for Body<W> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.framing == Framing::Chunked(Some(0)) {
+        if self.framing == BodyEnd::Chunked(Some(0)) {
             let size = self.next_chunk()?;
-            self.framing = Framing::Chunked((size > 0).then_some(size));
+            self.framing = BodyEnd::Chunked((size > 0).then_some(size));
         }
         let left = match &mut self.framing {
-            Framing::UntilClosed => return self.wire.read(into),
-            Framing::Chunked(None) => return Ok(0),
-            Framing::Chunked(Some(left)) | Framing::Length(left) => left,
+            BodyEnd::UntilClosed => return self.wire.read(into),
+            BodyEnd::Chunked(None) => return Ok(0),
+            BodyEnd::Chunked(Some(left)) | BodyEnd::Length(left) => left,
         };
         let most = usize::try_from(*left).unwrap_or(usize::MAX).min(into.len());
         if most == 0 {
@@ -397,7 +397,7 @@ mod tests {
         }
     }
 
-    fn body(framing: Framing, bytes: &[u8]) -> (io::Result<usize>, String) {
+    fn body(framing: BodyEnd, bytes: &[u8]) -> (io::Result<usize>, String) {
         let mut body = Body { wire: BufReader::with_capacity(3, bytes), framing };
         let mut text = String::new();
         (body.read_to_string(&mut text), text)
@@ -405,16 +405,16 @@ mod tests {
 
     #[test]
     fn bodies_end_as_they_say() {
-        let chunked = |bytes: &[u8]| body(Framing::Chunked(Some(0)), bytes);
+        let chunked = |bytes: &[u8]| body(BodyEnd::Chunked(Some(0)), bytes);
         assert_eq!(chunked(b"3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n").1, "abc0123456789");
         assert!(chunked(b"3\r\nab").0.is_err() && chunked(b"x\r\n").0.is_err() && chunked(b"").0.is_err());
         assert!(chunked(&b"1".repeat(5_000)).0.is_err());
-        assert_eq!(body(Framing::Length(2), b"abc").1, "ab");
-        assert!(body(Framing::Length(4), b"abc").0.is_err());
-        assert_eq!(body(Framing::UntilClosed, b"abc").1, "abc");
+        assert_eq!(body(BodyEnd::Length(2), b"abc").1, "ab");
+        assert!(body(BodyEnd::Length(4), b"abc").0.is_err());
+        assert_eq!(body(BodyEnd::UntilClosed, b"abc").1, "abc");
         // At the end of a body nothing is read: a connection that stays open says nothing more.
         let (reader, writer) = io::pipe().expect("a pipe");
-        let mut ended = Body { wire: BufReader::new(reader), framing: Framing::Length(0) };
+        let mut ended = Body { wire: BufReader::new(reader), framing: BodyEnd::Length(0) };
         assert_eq!(ended.read(&mut [0; 9]).expect("the end"), 0);
         drop(writer);
     }
@@ -423,7 +423,7 @@ mod tests {
     fn heads_have_limits() {
         let head = |text: &str| read_head(&mut text.as_bytes());
         let ok = head("HTTP/1.1 200 OK\r\nA: b\r\ntransfer-encoding: Chunked\r\n\r\n").expect("it is one");
-        assert_eq!(ok, (200, Framing::Chunked(Some(0))));
+        assert_eq!(ok, (200, BodyEnd::Chunked(Some(0))));
         assert!(head("SSH-2.0-x\r\n\r\n").is_err() && head("HTTP/1.1 200 OK\r\n").is_err());
         let long = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(10_000));
         assert!(head(&long).expect_err("too long").to_string().contains("too long"));

@@ -5,12 +5,12 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::request::{VIA_SELF, remove_hop_by_hop};
-use crate::http::response::Framing;
+use crate::http::response::ResponseFraming;
 use crate::wire::http1::{LAST_CHUNK, push_chunk};
 use crate::wire::http2::hpack;
 
 /// Appends the head of a reply, framed as `framing`, for HTTP/1.1. `close`: the connection ends after it.
-pub fn push_head(out: &mut Vec<u8>, parts: &Parts, framing: Framing, close: bool) {
+pub fn push_head(out: &mut Vec<u8>, parts: &Parts, framing: ResponseFraming, close: bool) {
     let protocol =
         parts.headers.get(UPGRADE).filter(|_| parts.status == StatusCode::SWITCHING_PROTOCOLS).cloned();
     let (headers, length) = fields(parts, framing);
@@ -29,7 +29,7 @@ pub fn push_head(out: &mut Vec<u8>, parts: &Parts, framing: Framing, close: bool
         }
         if let Some(length) = length {
             push(out, &CONTENT_LENGTH, length.to_string().as_bytes());
-        } else if framing == Framing::Chunked && has_body(parts) {
+        } else if framing == ResponseFraming::Chunked && has_body(parts) {
             out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
         }
     }
@@ -37,7 +37,7 @@ pub fn push_head(out: &mut Vec<u8>, parts: &Parts, framing: Framing, close: bool
 }
 
 /// Appends the field block of HTTP/2 that means the same. An upgrade that was agreed on is a success there (RFC 8441).
-pub fn push_block(out: &mut Vec<u8>, parts: &Parts, framing: Framing) {
+pub fn push_block(out: &mut Vec<u8>, parts: &Parts, framing: ResponseFraming) {
     let is_upgrade = parts.status == StatusCode::SWITCHING_PROTOCOLS;
     hpack::push_status(out, if is_upgrade { 200 } else { parts.status.as_u16() });
     let (mut headers, length) = fields(parts, framing);
@@ -62,30 +62,31 @@ fn has_body(parts: &Parts) -> bool {
 }
 
 /// The headers of a reply that do not depend on the wire, and the length of its body if that is to be said.
-fn fields(parts: &Parts, framing: Framing) -> (HeaderMap, Option<u64>) {
+fn fields(parts: &Parts, framing: ResponseFraming) -> (HeaderMap, Option<u64>) {
     let mut headers = parts.headers.clone();
     remove_hop_by_hop(&mut headers);
     headers.append(VIA, HeaderValue::from_static(VIA_SELF));
     let has_body = has_body(parts);
     // A 204 has none either (RFC 9110, section 8.6).
-    if (has_body && framing != Framing::UntilClose) || parts.status == StatusCode::NO_CONTENT {
+    if (has_body && framing != ResponseFraming::UntilClose) || parts.status == StatusCode::NO_CONTENT {
         headers.remove(CONTENT_LENGTH);
     }
-    let length = if let Framing::Length(length) = framing { Some(length).filter(|_| has_body) } else { None };
+    let length =
+        if let ResponseFraming::Length(length) = framing { Some(length).filter(|_| has_body) } else { None };
     (headers, length)
 }
 
 /// Appends a piece of a body.
-pub fn push_piece(out: &mut Vec<u8>, piece: &[u8], framing: Framing) {
+pub fn push_piece(out: &mut Vec<u8>, piece: &[u8], framing: ResponseFraming) {
     match framing {
-        Framing::Chunked => push_chunk(out, piece),
-        Framing::Length(_) | Framing::UntilClose => out.extend_from_slice(piece),
+        ResponseFraming::Chunked => push_chunk(out, piece),
+        ResponseFraming::Length(_) | ResponseFraming::UntilClose => out.extend_from_slice(piece),
     }
 }
 
 /// Appends the end of a body. Trailers are passed on to a client that takes them.
-pub fn push_end(out: &mut Vec<u8>, trailers: Option<&HeaderMap>, framing: Framing) {
-    if framing != Framing::Chunked {
+pub fn push_end(out: &mut Vec<u8>, trailers: Option<&HeaderMap>, framing: ResponseFraming) {
+    if framing != ResponseFraming::Chunked {
         return;
     }
     match trailers {
@@ -128,7 +129,7 @@ mod tests {
         builder.body(()).expect("a reply").into_parts().0
     }
 
-    fn shown(parts: &Parts, framing: Framing, close: bool) -> String {
+    fn shown(parts: &Parts, framing: ResponseFraming, close: bool) -> String {
         let mut out = Vec::new();
         push_head(&mut out, parts, framing, close);
         String::from_utf8(out).expect("text")
@@ -146,16 +147,16 @@ mod tests {
         let given = parts(200, &of);
         let start = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nAudit-Id: 7\r\n";
         assert_eq!(
-            shown(&given, Framing::Length(3), false),
+            shown(&given, ResponseFraming::Length(3), false),
             format!("{start}Via: 1.1 revcast\r\nContent-Length: 3\r\n\r\n")
         );
         assert_eq!(
-            shown(&given, Framing::Chunked, true),
+            shown(&given, ResponseFraming::Chunked, true),
             format!("{start}Via: 1.1 revcast\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
         );
         let none = parts(204, &[("content-length", "0")]);
         assert_eq!(
-            shown(&none, Framing::Chunked, false),
+            shown(&none, ResponseFraming::Chunked, false),
             "HTTP/1.1 204 No Content\r\nVia: 1.1 revcast\r\n\r\n"
         );
         let upgrade = parts(
@@ -163,7 +164,7 @@ mod tests {
             &[("upgrade", "SPDY/3.1"), ("connection", "Upgrade"), ("x-stream-protocol-version", "v4")],
         );
         assert_eq!(
-            shown(&upgrade, Framing::UntilClose, false),
+            shown(&upgrade, ResponseFraming::UntilClose, false),
             "HTTP/1.1 101 Switching Protocols\r\nX-Stream-Protocol-Version: v4\r\nVia: 1.1 revcast\r\nConnection: Upgrade\r\n\
              Upgrade: SPDY/3.1\r\n\r\n"
         );
@@ -172,13 +173,13 @@ mod tests {
     #[test]
     fn bodies() {
         let mut out = Vec::new();
-        push_piece(&mut out, b"abc", Framing::Chunked);
+        push_piece(&mut out, b"abc", ResponseFraming::Chunked);
         let trailers = parts(200, &[("x-sum", "1")]).headers;
-        push_end(&mut out, Some(&trailers), Framing::Chunked);
+        push_end(&mut out, Some(&trailers), ResponseFraming::Chunked);
         assert_eq!(out, b"3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n");
         out.clear();
-        push_piece(&mut out, b"abc", Framing::Length(3));
-        push_end(&mut out, None, Framing::Length(3));
+        push_piece(&mut out, b"abc", ResponseFraming::Length(3));
+        push_end(&mut out, None, ResponseFraming::Length(3));
         assert_eq!(out, b"abc");
     }
 }

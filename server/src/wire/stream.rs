@@ -3,7 +3,7 @@
 //! The engine makes messages in their [`Framing`](revcast_engine::framing::Framing), once a class. This is what a stream has in addition: a gzip
 //! stream's checksum, a WebSocket's client. It also says how a stream is kept alive, and how it ends.
 
-use super::websocket::{self, Reading};
+use super::websocket::{self, PeerState};
 use super::{gzip, http1};
 
 /// How a wire of HTTP shows where a stream ends.
@@ -79,10 +79,10 @@ impl WireStream {
 
     /// Takes what the client sent within the stream, and appends the answers to `out`. `busy`: bytes wait that it does not
     /// read, so it gets few answers.
-    pub fn read(&mut self, bytes: &[u8], busy: bool, out: &mut Vec<u8>) -> Reading {
+    pub fn read(&mut self, bytes: &[u8], busy: bool, out: &mut Vec<u8>) -> PeerState {
         match self {
             Self::WebSocket(peer) => peer.read(bytes, busy, out),
-            Self::Chunked | Self::Bare | Self::Gzip(_) => Reading::Open,
+            Self::Chunked | Self::Bare | Self::Gzip(_) => PeerState::Open,
         }
     }
 

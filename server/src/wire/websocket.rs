@@ -76,7 +76,7 @@ fn push_close(out: &mut Vec<u8>, code: u16, why: &str) {
 
 /// The state of a client after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum PeerState {
     /// It stays open.
     Open,
     /// It sent a Close, or broke the protocol: the answer to that is the last thing that is sent.
@@ -94,7 +94,7 @@ pub struct Peer {
 impl Peer {
     /// Reads what the client sent, and appends the answers to `out`. While it is `busy`, with pending bytes that it
     /// does not read, only the newest ping is kept, so that the answers cannot accumulate.
-    pub fn read(&mut self, bytes: &[u8], busy: bool, out: &mut Vec<u8>) -> Reading {
+    pub fn read(&mut self, bytes: &[u8], busy: bool, out: &mut Vec<u8>) -> PeerState {
         let owed = &mut self.owed;
         let mut pongs = 0;
         let heard = self.reader.read(bytes, |ping| {
@@ -110,18 +110,18 @@ impl Peer {
                 if !busy {
                     self.settle(out);
                 }
-                Reading::Open
+                PeerState::Open
             }
             // After a Close no pong is owed (RFC 6455, section 5.5.2).
             Ok(Heard::Close(code)) => {
                 self.owed = None;
                 push_close(out, code.unwrap_or(NORMAL), "");
-                Reading::Over
+                PeerState::Over
             }
             Err(fault) => {
                 self.owed = None;
                 push_close(out, fault.code, fault.why);
-                Reading::Over
+                PeerState::Over
             }
         }
     }
@@ -172,17 +172,17 @@ mod tests {
     fn pings_are_answered_within_bounds() {
         let mut peer = Peer::default();
         let mut tail = Vec::new();
-        assert_eq!(peer.read(&masked(PING, b"hi"), false, &mut tail), Reading::Open);
+        assert_eq!(peer.read(&masked(PING, b"hi"), false, &mut tail), PeerState::Open);
         assert_eq!(tail, b"\x8a\x02hi");
         tail.clear();
         let flood: Vec<u8> = (0..1000_u16).flat_map(|i| masked(PING, &i.to_be_bytes())).collect();
-        assert_eq!(peer.read(&flood, false, &mut tail), Reading::Open);
+        assert_eq!(peer.read(&flood, false, &mut tail), PeerState::Open);
         assert_eq!(tail.len(), (PONGS_AT_ONCE + 1) * 4);
         assert_eq!(tail[tail.len() - 2..], 999_u16.to_be_bytes(), "the newest is among them");
         // While the client does not read, nothing is appended, and the newest ping is not forgotten.
         let full = tail.len();
         for _ in 0..100 {
-            assert_eq!(peer.read(&flood, true, &mut tail), Reading::Open);
+            assert_eq!(peer.read(&flood, true, &mut tail), PeerState::Open);
         }
         assert_eq!(tail.len(), full);
         tail.clear();
@@ -201,7 +201,7 @@ mod tests {
         ];
         for (bytes, code) in table {
             let mut tail = b"a frame before".to_vec();
-            assert_eq!(Peer::default().read(&bytes, true, &mut tail), Reading::Over, "{bytes:?}");
+            assert_eq!(Peer::default().read(&bytes, true, &mut tail), PeerState::Over, "{bytes:?}");
             let close = tail.strip_prefix(b"a frame before").expect("after the tail");
             assert_eq!((close[0], &close[2..4]), (CLOSE, &code.to_be_bytes()[..]), "{bytes:?}");
             assert_eq!(usize::from(close[1]), close.len() - 2);
@@ -209,7 +209,7 @@ mod tests {
         // No pong after it, however many pings came before.
         let (mut peer, mut tail) = (Peer::default(), Vec::new());
         let many = [masked(PING, b"?").repeat(20), masked(CLOSE, b"")].concat();
-        assert_eq!(peer.read(&many, false, &mut tail), Reading::Over);
+        assert_eq!(peer.read(&many, false, &mut tail), PeerState::Over);
         let said = tail.len();
         peer.settle(&mut tail);
         assert_eq!(tail.len(), said);

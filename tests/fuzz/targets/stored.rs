@@ -7,7 +7,7 @@ use bytes::Bytes;
 use revcast::api::protobuf::{Release, decode, encode};
 use revcast::api::resources::Registry;
 use revcast_engine::Object;
-use revcast_engine::codec::protobuf::wire::{Reader, Wire, push_field, push_number};
+use revcast_engine::codec::protobuf::wire::{Reader, WireValue, push_field, push_number};
 use revcast_engine::codec::protobuf::{Envelope, Protobuf};
 use revcast_engine::codec::{Decoder, Value as Kept};
 use revcast_engine::key::{Key, ResourceId};
@@ -267,18 +267,18 @@ struct Parts {
 
 fn parts(message: &[u8]) -> Parts {
     let mut parts = Parts::default();
-    let fields = |message: &[u8], take: &mut dyn FnMut(u32, Wire<'_>, Vec<u8>)| {
+    let fields = |message: &[u8], take: &mut dyn FnMut(u32, WireValue<'_>, Vec<u8>)| {
         let mut reader = Reader::new(message);
         while let Some((number, wire)) = reader.next().expect("it was read") {
             let bytes = match wire {
-                Wire::Bytes(bytes) => bytes.to_vec(),
-                Wire::Varint(value) | Wire::Fixed64(value) => value.to_be_bytes().to_vec(),
+                WireValue::Bytes(bytes) => bytes.to_vec(),
+                WireValue::Varint(value) | WireValue::Fixed64(value) => value.to_be_bytes().to_vec(),
             };
             take(number, wire, bytes);
         }
     };
     fields(message, &mut |number, wire, bytes| match (number, wire) {
-        (1, Wire::Bytes(metadata)) => fields(metadata, &mut |number, _, bytes| match number {
+        (1, WireValue::Bytes(metadata)) => fields(metadata, &mut |number, _, bytes| match number {
             6 => parts.version.push(bytes),
             _ => parts.others.push((100 + number, bytes)),
         }),

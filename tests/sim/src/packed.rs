@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use bytes::Bytes;
 use revcast_engine::attributes::AttributeTexts;
-use revcast_engine::codec::protobuf::wire::{Reader, Wire, push_field};
+use revcast_engine::codec::protobuf::wire::{Reader, WireValue, push_field};
 use revcast_engine::message_type::{MessageType, SharedType};
 use revcast_engine::resource::{Field, Resource, Schema};
 
@@ -69,7 +69,7 @@ pub(crate) fn schema(packed: bool) -> Schema {
 fn values(message: &[u8], number: u32) -> Result<Vec<&[u8]>, String> {
     let (mut reader, mut found) = (Reader::new(message), Vec::new());
     while let Some((other, wire)) = reader.next()? {
-        let Wire::Bytes(bytes) = wire else { return Err("a number".to_owned()) };
+        let WireValue::Bytes(bytes) = wire else { return Err("a number".to_owned()) };
         if other == number {
             found.push(bytes);
         }

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use flate2::read::GzDecoder;
-use revcast_engine::codec::protobuf::wire::{Reader, Wire};
+use revcast_engine::codec::protobuf::wire::{Reader, WireValue};
 use revcast_engine::codec::protobuf::{Envelope, PREFIX};
 use revcast_tests::client::{Client, Response};
 use revcast_tests::etcd::{Control, Etcd};
@@ -225,7 +225,7 @@ impl Recorded {
         let mut reader = Reader::new(Envelope::read(list).unwrap().message);
         let mut revision = FIRST;
         while let Some((number, wire)) = reader.next().unwrap() {
-            if let (2, Wire::Bytes(item)) = (number, wire) {
+            if let (2, WireValue::Bytes(item)) = (number, wire) {
                 let mut value = Vec::new();
                 Envelope::push(&mut value, ("v1", "ConfigMap"), item.len(), |out| {
                     out.extend_from_slice(item);
@@ -289,10 +289,12 @@ fn config_map_key(name: &str) -> String {
 /// The object in a watch event.
 fn object(event: &[u8]) -> &[u8] {
     let mut reader = Reader::new(event);
-    let (Ok(Some(_)), Ok(Some((2, Wire::Bytes(raw))))) = (reader.next(), reader.next()) else {
+    let (Ok(Some(_)), Ok(Some((2, WireValue::Bytes(raw))))) = (reader.next(), reader.next()) else {
         panic!("no event: {event:?}")
     };
-    let Ok(Some((1, Wire::Bytes(object)))) = Reader::new(raw).next() else { panic!("no object: {raw:?}") };
+    let Ok(Some((1, WireValue::Bytes(object)))) = Reader::new(raw).next() else {
+        panic!("no object: {raw:?}")
+    };
     object
 }
 

@@ -6,7 +6,7 @@ use std::io::Read;
 use base64::Engine;
 use flate2::read::GzDecoder;
 use revcast_engine::codec::protobuf::Envelope;
-use revcast_engine::codec::protobuf::wire::{Reader, Wire};
+use revcast_engine::codec::protobuf::wire::{Reader, WireValue};
 use serde_json::Value;
 
 use super::{Options, Release, eventually, pair};
@@ -64,13 +64,13 @@ struct Parts<'a> {
 fn parts(object: &[u8]) -> Parts<'_> {
     let Envelope { api_version, kind, message } = Envelope::read(object).unwrap();
     let mut reader = Reader::new(message);
-    let Ok(Some((1, Wire::Bytes(metadata)))) = reader.next() else { panic!("no metadata") };
+    let Ok(Some((1, WireValue::Bytes(metadata)))) = reader.next() else { panic!("no metadata") };
     let (mut fields, rest) = (Vec::new(), reader.rest());
     let mut reader = Reader::new(metadata);
     while let Some((number, wire)) = reader.next().unwrap() {
         let value = match wire {
-            Wire::Bytes(bytes) => bytes.to_vec(),
-            Wire::Varint(value) | Wire::Fixed64(value) => value.to_be_bytes().to_vec(),
+            WireValue::Bytes(bytes) => bytes.to_vec(),
+            WireValue::Varint(value) | WireValue::Fixed64(value) => value.to_be_bytes().to_vec(),
         };
         fields.push((number, if number == 6 { Vec::new() } else { value }));
     }
@@ -179,13 +179,13 @@ fn frames(mut stream: &[u8]) -> Vec<(String, Vec<u8>)> {
         let (event, rest) = rest.split_at(u32::from_be_bytes(*length) as usize);
         stream = rest;
         let mut reader = Reader::new(event);
-        let (Ok(Some((1, Wire::Bytes(kind)))), Ok(Some((2, Wire::Bytes(raw)))), Ok(None)) =
+        let (Ok(Some((1, WireValue::Bytes(kind)))), Ok(Some((2, WireValue::Bytes(raw)))), Ok(None)) =
             (reader.next(), reader.next(), reader.next())
         else {
             panic!("no watch event: {event:?}")
         };
         let mut reader = Reader::new(raw);
-        let Ok(Some((1, Wire::Bytes(object)))) = reader.next() else { panic!("no object: {raw:?}") };
+        let Ok(Some((1, WireValue::Bytes(object)))) = reader.next() else { panic!("no object: {raw:?}") };
         found.push((String::from_utf8(kind.to_vec()).unwrap(), object.to_vec()));
     }
     found

@@ -25,7 +25,7 @@ use crate::framing::Framing;
 use crate::message::MessageKind;
 use crate::resource::Resource;
 use crate::revision::Revision;
-pub(super) use ready::Reading;
+pub(super) use ready::ReadJson;
 use ready::Ready;
 
 /// Expected bytes beside a value in its message: the event, the revision, and places of attributes.
@@ -117,12 +117,12 @@ impl Decoder {
         ready.announce(framing, resource, revision, kind, &texts, |text| ready.place(scratch, text))
     }
 
-    /// The same without a message and a revision: see [`Reading`].
-    pub(super) fn read(&mut self, resource: &Resource, value: &Bytes) -> Result<Reading, DecodeError> {
+    /// The same without a message and a revision: see [`ReadJson`].
+    pub(super) fn read(&mut self, resource: &Resource, value: &Bytes) -> Result<ReadJson, DecodeError> {
         let (texts, scratch) = self.attributes(resource, value)?;
         let ready = Ready::of(resource, value)?;
         let attributes = texts.keep(&ready.text, |text| ready.place(scratch, text));
-        Ok(Reading::new(value, ready, attributes))
+        Ok(ReadJson::new(value, ready, attributes))
     }
 
     /// Reads labels and fields of a value, from a copy that begins at this address.

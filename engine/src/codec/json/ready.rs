@@ -1,6 +1,6 @@
 //! A text that only wants a revision: what is served of a value, and how it gets there.
 //!
-//! It owns the splice. A [`Ready`] text lives as long as a value is looked at; a [`Reading`] goes from where a value is checked to where it is
+//! It owns the splice. A [`Ready`] text lives as long as a value is looked at; a [`ReadJson`] goes from where a value is checked to where it is
 //! published.
 
 use std::borrow::Cow;
@@ -22,7 +22,7 @@ use crate::revision::Revision;
 
 /// A value that was read, before it has a revision.
 #[derive(Debug)]
-pub(in crate::codec) struct Reading {
+pub(in crate::codec) struct ReadJson {
     /// Ready to be spliced.
     text: Bytes,
     escapes: bool,
@@ -30,7 +30,7 @@ pub(in crate::codec) struct Reading {
     attributes: KeptTexts,
 }
 
-impl Reading {
+impl ReadJson {
     pub(super) fn new(value: &Bytes, ready: Ready<'_>, attributes: KeptTexts) -> Self {
         let Ready { text, escapes, found, .. } = ready;
         let text = match text {

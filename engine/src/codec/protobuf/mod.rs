@@ -16,7 +16,7 @@ use crate::message::{Draft, MessageKind};
 use crate::message_type::SharedType;
 use crate::resource::Resource;
 use crate::revision::Revision;
-use wire::{Reader, Wire, field_len, open_field, push_field};
+use wire::{Reader, WireValue, field_len, open_field, push_field};
 
 /// What Kubernetes writes before an object in protobuf (`runtime/serializer/protobuf`).
 pub const PREFIX: &[u8] = b"k8s\0";
@@ -57,7 +57,9 @@ impl<'a> Envelope<'a> {
         let (mut types, mut message) = (None, None);
         let mut reader = Reader::new(unknown);
         while let Some((number, wire)) = reader.next()? {
-            let Wire::Bytes(bytes) = wire else { return Err("its envelope has a field of a wrong type") };
+            let WireValue::Bytes(bytes) = wire else {
+                return Err("its envelope has a field of a wrong type");
+            };
             let twice = match number {
                 TYPE_META => types.replace(type_meta(bytes)?).is_some(),
                 RAW => message.replace(bytes).is_some(),
@@ -109,7 +111,7 @@ fn type_meta(bytes: &[u8]) -> Result<(&str, &str), &'static str> {
     let (mut api_version, mut kind) = ("", "");
     let mut reader = Reader::new(bytes);
     while let Some((number, wire)) = reader.next()? {
-        let Wire::Bytes(bytes) = wire else { return Err("its type is not text") };
+        let WireValue::Bytes(bytes) = wire else { return Err("its type is not text") };
         let text = std::str::from_utf8(bytes).map_err(|_| "its type is not UTF-8")?;
         match number {
             1 => api_version = text,
@@ -139,7 +141,7 @@ impl<'a> Places<'a> {
             if number != METADATA {
                 continue;
             }
-            let Wire::Bytes(bytes) = wire else { return Err("its metadata is not a message") };
+            let WireValue::Bytes(bytes) = wire else { return Err("its metadata is not a message") };
             if metadata.replace(bytes).is_some() {
                 return Err("its metadata is there twice");
             }
@@ -177,7 +179,7 @@ fn around_version(metadata: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
         let before = metadata.len() - reader.rest().len();
         let Some((number, wire)) = reader.next()? else { break };
         if number == RESOURCE_VERSION {
-            if !matches!(wire, Wire::Bytes(_)) {
+            if !matches!(wire, WireValue::Bytes(_)) {
                 return Err("its revision is not text");
             }
             if found.replace((&metadata[..before], reader.rest())).is_some() {

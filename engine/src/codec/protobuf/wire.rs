@@ -2,7 +2,7 @@
 
 /// A field's value. Kubernetes' messages use no other types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wire<'a> {
+pub enum WireValue<'a> {
     /// A number, or a truth.
     Varint(u64),
     /// The bits of a number with a fraction: only schemas of custom resources have such.
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         reason = "an iterator would hide that reading stops at an error"
     )]
     #[inline]
-    pub fn next(&mut self) -> Result<Option<(u32, Wire<'a>)>, &'static str> {
+    pub fn next(&mut self) -> Result<Option<(u32, WireValue<'a>)>, &'static str> {
         if self.rest.is_empty() {
             return Ok(None);
         }
@@ -51,17 +51,17 @@ impl<'a> Reader<'a> {
             return Err("a field has the number zero");
         }
         let wire = match tag & 7 {
-            0 => Wire::Varint(self.varint()?),
+            0 => WireValue::Varint(self.varint()?),
             1 => {
                 let (bits, rest) = self.rest.split_first_chunk().ok_or("a number goes past the end")?;
                 self.rest = rest;
-                Wire::Fixed64(u64::from_le_bytes(*bits))
+                WireValue::Fixed64(u64::from_le_bytes(*bits))
             }
             2 => {
                 let len = usize::try_from(self.varint()?).map_err(|_| "a length is too large")?;
                 let (bytes, rest) = self.rest.split_at_checked(len).ok_or("a length goes past the end")?;
                 self.rest = rest;
-                Wire::Bytes(bytes)
+                WireValue::Bytes(bytes)
             }
             _ => return Err("a field has a wire type that Kubernetes does not use"),
         };
@@ -165,7 +165,7 @@ mod tests {
     fn a_number_with_a_fraction_is_eight_bytes() {
         let mut out = Vec::new();
         push_double(&mut out, 11, -1.5);
-        assert_eq!(Reader::new(&out).next(), Ok(Some((11, Wire::Fixed64((-1.5_f64).to_bits())))));
+        assert_eq!(Reader::new(&out).next(), Ok(Some((11, WireValue::Fixed64((-1.5_f64).to_bits())))));
         for cut in 1..=8 {
             assert!(Reader::new(&out[..out.len() - cut]).next().is_err());
         }
@@ -178,7 +178,7 @@ mod tests {
             push_field(&mut out, 300, &bytes);
             assert_eq!(out.len(), field_len(300, len));
             let mut reader = Reader::new(&out);
-            assert_eq!(reader.next(), Ok(Some((300, Wire::Bytes(&bytes)))));
+            assert_eq!(reader.next(), Ok(Some((300, WireValue::Bytes(&bytes)))));
             assert_eq!(reader.next(), Ok(None));
             for cut in 1..out.len().min(6) {
                 assert!(Reader::new(&out[..out.len() - cut]).next().is_err() || len == 0);

@@ -79,6 +79,12 @@ impl OpenApi {
         self.v3();
     }
 
+    /// Whether all of them are made.
+    #[cfg(test)]
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.v3.get().is_some() && self.v2.get().is_some()
+    }
+
     fn make_v2(&self) -> V2 {
         let mut v3: Vec<_> = self.v3().iter().filter(|(path, _)| *path != INDEX).collect();
         v3.sort_by_key(|(path, _)| *path);

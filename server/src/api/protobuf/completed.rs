@@ -2,7 +2,7 @@
 //!
 //! Few objects need it: most defaults are set before an object is stored (recording 30: 2 of 266). Old objects can lack more.
 
-use revcast_engine::codec::protobuf::wire::{Reader, Wire, push_field};
+use revcast_engine::codec::protobuf::wire::{Reader, WireValue, push_field};
 
 use super::types::{Count, MessageId, Shape, Types};
 
@@ -14,7 +14,7 @@ const DEFAULTS: [(&str, &str, &str, &str); 2] = [
 
 /// A text to fill in.
 #[derive(Debug)]
-pub(super) struct Default {
+pub(super) struct FieldDefault {
     path: Vec<Step>,
     text: &'static str,
 }
@@ -26,7 +26,7 @@ struct Step {
     repeats: bool,
 }
 
-impl Default {
+impl FieldDefault {
     /// Those of a kind.
     pub(super) fn of(types: &Types, id: MessageId, api_version: &str, kind: &str) -> Vec<Self> {
         let of_kind = DEFAULTS.iter().filter(|(group, name, ..)| (*group, *name) == (api_version, kind));
@@ -68,7 +68,7 @@ fn fill(message: &[u8], path: &[Step], text: &[u8]) -> Option<Vec<u8>> {
             continue;
         }
         found = true;
-        let Wire::Bytes(bytes) = wire else { return None };
+        let WireValue::Bytes(bytes) = wire else { return None };
         if let Some(made) = inner(bytes) {
             out.extend_from_slice(&message[copied..before]);
             push_field(&mut out, number, &made);
@@ -90,7 +90,7 @@ fn fill(message: &[u8], path: &[Step], text: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::super::types::Release;
-    use super::{Default, push_field};
+    use super::{FieldDefault, push_field};
 
     fn field(number: u32, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
@@ -98,10 +98,10 @@ mod tests {
         out
     }
 
-    fn default(api_version: &str, kind: &str) -> Default {
+    fn default(api_version: &str, kind: &str) -> FieldDefault {
         let types = Release::DEFAULT.types();
         let id = types.kind(api_version, kind).expect("it is known");
-        Default::of(types, id, api_version, kind).pop().expect("it has one")
+        FieldDefault::of(types, id, api_version, kind).pop().expect("it has one")
     }
 
     #[test]

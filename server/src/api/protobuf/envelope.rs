@@ -8,7 +8,7 @@ use revcast_engine::codec::protobuf::Envelope;
 use super::ProtobufError;
 use super::from_json::{self, NotEncodable};
 use super::text::push_text;
-use super::to_json::{Reading, Writer};
+use super::to_json::{Strictness, Writer};
 use super::types::Release;
 
 /// The media type of protobuf bodies.
@@ -130,7 +130,7 @@ pub fn decode(release: Release, body: &[u8]) -> Result<Decoded, ProtobufError> {
     push_text(&mut json, kind.as_bytes());
     json.extend_from_slice(b",\"apiVersion\":");
     push_text(&mut json, api_version.as_bytes());
-    Writer::new(&mut json, types, Reading::Strict).members(message, id)?;
+    Writer::new(&mut json, types, Strictness::Strict).members(message, id)?;
     json.push(b'}');
     Ok(Decoded { api_version: api_version.to_owned(), kind: kind.to_owned(), json })
 }

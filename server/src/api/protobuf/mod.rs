@@ -5,7 +5,8 @@
 //! (`k8s.io/apimachinery` `runtime/generated.proto`). The types are in a generated table; one walk over it turns any message
 //! into the JSON that Kubernetes' Go types give.
 //!
-//! It is lossless or it refuses: an unknown field is an error, never dropped. It never panics on any bytes, and needs
+//! What clients send is read without loss or refused: an unknown field is an error, never dropped. In a stored value it is skipped, as
+//! kube-apiserver does. It never panics on any bytes, and needs
 //! stack for [`DEPTH_MAX`] levels and memory in proportion to the body.
 
 mod completed;

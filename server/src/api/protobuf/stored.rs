@@ -6,15 +6,15 @@
 use std::borrow::Cow;
 
 use revcast_engine::attributes::AttributeTexts;
-use revcast_engine::codec::protobuf::wire::{Reader, Wire};
+use revcast_engine::codec::protobuf::wire::{Reader, WireValue};
 use revcast_engine::message_type::MessageType;
 use revcast_engine::resource::Field;
 
 use super::ProtobufError;
-use super::completed::Default;
+use super::completed::FieldDefault;
 use super::sink::{Nowhere, Sink};
 use super::text::replaced;
-use super::to_json::{Reading, Writer};
+use super::to_json::{Strictness, Writer};
 use super::types::{Count, MessageId, Release, Shape, Types};
 
 /// `ObjectMeta` in every object, and the labels in it.
@@ -28,7 +28,7 @@ pub struct StoredType {
     id: MessageId,
     fields: Vec<Selectable>,
     /// What is filled in.
-    defaults: Vec<Default>,
+    defaults: Vec<FieldDefault>,
 }
 
 /// A selectable field.
@@ -75,7 +75,7 @@ impl StoredType {
             otherwise: path(&field.otherwise),
             absent: field.absent.clone(),
         });
-        let defaults = Default::of(types, id, api_version, kind);
+        let defaults = FieldDefault::of(types, id, api_version, kind);
         Some(Self { types, id, fields: fields.collect(), defaults })
     }
 
@@ -85,14 +85,19 @@ impl StoredType {
         (self.types, self.id)
     }
 
-    fn write(&self, out: &mut impl Sink, reading: Reading, message: &[u8]) -> Result<(), ProtobufError> {
-        Writer::new(out, self.types, reading).members(message, self.id)
+    fn write(
+        &self,
+        out: &mut impl Sink,
+        strictness: Strictness,
+        message: &[u8],
+    ) -> Result<(), ProtobufError> {
+        Writer::new(out, self.types, strictness).members(message, self.id)
     }
 }
 
 impl MessageType for StoredType {
     fn read<'a>(&'a self, message: &'a [u8]) -> Result<AttributeTexts<'a>, String> {
-        self.write(&mut Nowhere, Reading::Stored, message).map_err(|error| match error {
+        self.write(&mut Nowhere, Strictness::Stored, message).map_err(|error| match error {
             ProtobufError::Malformed { why, at } if at.is_empty() => why.to_owned(),
             ProtobufError::Malformed { why, at } => format!("{why}, at {at}"),
             other @ (ProtobufError::UnknownType { .. } | ProtobufError::UnknownField { .. }) => {
@@ -116,7 +121,7 @@ impl MessageType for StoredType {
 
     fn push_members(&self, out: &mut Vec<u8>, message: &[u8]) {
         let start = out.len();
-        if self.write(out, Reading::Known, message).is_err() {
+        if self.write(out, Strictness::Known, message).is_err() {
             // It was read before: nothing in it is an error.
             out.truncate(start);
         }
@@ -147,20 +152,20 @@ impl Path {
         let (last, before) = self.numbers.split_last()?;
         let mut at = message;
         for number in before {
-            let Wire::Bytes(inner) = field(at, *number)? else { return None };
+            let WireValue::Bytes(inner) = field(at, *number)? else { return None };
             at = inner;
         }
         let found = match field(at, *last) {
             // What is always written may be missing in an old object: it is zero.
-            None if self.zero == Zero::Always && self.shape != Shape::Text => Wire::Varint(0),
+            None if self.zero == Zero::Always && self.shape != Shape::Text => WireValue::Varint(0),
             found => found?,
         };
         match (found, self.shape) {
-            (Wire::Bytes(text), Shape::Text) => (!text.is_empty()).then(|| replaced(text)),
-            (Wire::Varint(0), _) if self.zero == Zero::Absent => None,
-            (Wire::Varint(value), Shape::Bool) => Some(if value == 0 { "false" } else { "true" }.into()),
-            (Wire::Varint(value), _) => Some(value.cast_signed().to_string().into()),
-            (Wire::Bytes(_) | Wire::Fixed64(_), _) => None,
+            (WireValue::Bytes(text), Shape::Text) => (!text.is_empty()).then(|| replaced(text)),
+            (WireValue::Varint(0), _) if self.zero == Zero::Absent => None,
+            (WireValue::Varint(value), Shape::Bool) => Some(if value == 0 { "false" } else { "true" }.into()),
+            (WireValue::Varint(value), _) => Some(value.cast_signed().to_string().into()),
+            (WireValue::Bytes(_) | WireValue::Fixed64(_), _) => None,
         }
     }
 }
@@ -184,7 +189,7 @@ fn step(types: &Types, id: MessageId, member: &str, numbers: &mut Vec<u32>) -> O
 }
 
 /// The last value of a field.
-fn field(message: &[u8], number: u32) -> Option<Wire<'_>> {
+fn field(message: &[u8], number: u32) -> Option<WireValue<'_>> {
     let (mut reader, mut found) = (Reader::new(message), None);
     while let Ok(Some((other, wire))) = reader.next() {
         if other == number {
@@ -195,14 +200,14 @@ fn field(message: &[u8], number: u32) -> Option<Wire<'_>> {
 }
 
 fn labels(message: &[u8]) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
-    let Some(Wire::Bytes(metadata)) = field(message, METADATA) else { return Vec::new() };
+    let Some(WireValue::Bytes(metadata)) = field(message, METADATA) else { return Vec::new() };
     let mut labels = Vec::new();
     let mut reader = Reader::new(metadata);
     while let Ok(Some((number, wire))) = reader.next() {
-        let (LABELS, Wire::Bytes(entry)) = (number, wire) else { continue };
+        let (LABELS, WireValue::Bytes(entry)) = (number, wire) else { continue };
         let text = |number| match field(entry, number) {
-            Some(Wire::Bytes(text)) => replaced(text),
-            Some(Wire::Varint(_) | Wire::Fixed64(_)) | None => "".into(),
+            Some(WireValue::Bytes(text)) => replaced(text),
+            Some(WireValue::Varint(_) | WireValue::Fixed64(_)) | None => "".into(),
         };
         labels.push((text(1), text(2)));
     }

@@ -5,7 +5,7 @@
 //! Go would not have written, is an error. Any bytes give an answer, in time and memory in proportion to them, with a stack
 //! of at most [`DEPTH_MAX`] levels.
 
-use revcast_engine::codec::protobuf::wire::{Reader, Wire};
+use revcast_engine::codec::protobuf::wire::{Reader, WireValue};
 use serde_json::value::RawValue;
 
 use super::sink::Sink;
@@ -20,7 +20,7 @@ pub(super) struct Writer<'o, S> {
     types: &'static Types,
     /// How many messages the current one is in.
     depth: usize,
-    reading: Reading,
+    strictness: Strictness,
 }
 
 /// An error, at the member that is read. Those around it add themselves.
@@ -30,7 +30,7 @@ const fn malformed(why: &'static str) -> ProtobufError {
 
 /// What is made of messages that Kubernetes' decoders read, and its encoders do not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum Strictness {
     /// They are refused: nothing that a client sends is lost.
     Strict,
     /// As Kubernetes reads a store: a field that it does not know is skipped, and what is not UTF-8 is replaced, but for
@@ -59,7 +59,7 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     /// Notes a value, which with its tag is at `around`. False: there is one already, and there may be no more.
-    fn note(&mut self, place: usize, repeats: bool, around: (usize, usize), wire: Wire<'a>) -> bool {
+    fn note(&mut self, place: usize, repeats: bool, around: (usize, usize), wire: WireValue<'a>) -> bool {
         // The whole message is as short.
         let short = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let (before, bit) = (self.sent, 1 << place);
@@ -69,10 +69,10 @@ impl<'a> Found<'a> {
             _ if repeats && before & bit != 0 => span.1 = short(around.1),
             _ if repeats => *span = (short(around.0), short(around.1)),
             _ if before & bit != 0 => return false,
-            Wire::Bytes(bytes) => *span = (short(around.1 - bytes.len()), short(around.1)),
-            Wire::Varint(number) | Wire::Fixed64(number) => {
+            WireValue::Bytes(bytes) => *span = (short(around.1 - bytes.len()), short(around.1)),
+            WireValue::Varint(number) | WireValue::Fixed64(number) => {
                 self.numbers |= bit;
-                self.fractions |= if matches!(wire, Wire::Fixed64(_)) { bit } else { 0 };
+                self.fractions |= if matches!(wire, WireValue::Fixed64(_)) { bit } else { 0 };
                 *span = ((number >> 32) as u32, (number & 0xffff_ffff) as u32);
             }
         }
@@ -80,14 +80,14 @@ impl<'a> Found<'a> {
     }
 
     /// The value of a field that has one; `None`: it was not sent.
-    fn value(&self, place: usize) -> Option<Wire<'a>> {
+    fn value(&self, place: usize) -> Option<WireValue<'a>> {
         let (begin, end) = self.spans[place];
         if self.numbers >> place & 1 == 1 {
             let number = u64::from(begin) << 32 | u64::from(end);
             let fraction = self.fractions >> place & 1 == 1;
-            return Some(if fraction { Wire::Fixed64(number) } else { Wire::Varint(number) });
+            return Some(if fraction { WireValue::Fixed64(number) } else { WireValue::Varint(number) });
         }
-        (self.sent >> place & 1 == 1).then(|| Wire::Bytes(&self.bytes[begin as usize..end as usize]))
+        (self.sent >> place & 1 == 1).then(|| WireValue::Bytes(&self.bytes[begin as usize..end as usize]))
     }
 
     /// A part of the message that has all values of a field.
@@ -100,11 +100,11 @@ impl<'a> Found<'a> {
 /// Whether a list that was sent has a value: packed numbers may be none, which Go reads as no list.
 fn has_items(bytes: &[u8], field: &Field) -> bool {
     let packs = matches!(field.shape, Shape::Int | Shape::Bool);
-    !packs || values(bytes, field.number).any(|wire| wire != Wire::Bytes(&[]))
+    !packs || values(bytes, field.number).any(|wire| wire != WireValue::Bytes(&[]))
 }
 
 /// The values of `number` among others, in a part of a message that was scanned before.
-fn values(bytes: &[u8], number: u32) -> impl Iterator<Item = Wire<'_>> {
+fn values(bytes: &[u8], number: u32) -> impl Iterator<Item = WireValue<'_>> {
     let mut reader = Reader::new(bytes);
     std::iter::from_fn(move || {
         loop {
@@ -118,8 +118,8 @@ fn values(bytes: &[u8], number: u32) -> impl Iterator<Item = Wire<'_>> {
 
 impl<'o, S: Sink> Writer<'o, S> {
     /// `out` ends inside an object.
-    pub(super) const fn new(out: &'o mut S, types: &'static Types, reading: Reading) -> Self {
-        Self { out, types, depth: 0, reading }
+    pub(super) const fn new(out: &'o mut S, types: &'static Types, strictness: Strictness) -> Self {
+        Self { out, types, depth: 0, strictness }
     }
 
     /// Writes the members of one message.
@@ -153,7 +153,7 @@ impl<'o, S: Sink> Writer<'o, S> {
             let end = bytes.len() - reader.rest().len();
             let from = std::mem::replace(&mut begin, end);
             let Some(place) = message.place(number) else {
-                if self.reading != Reading::Strict {
+                if self.strictness != Strictness::Strict {
                     continue;
                 }
                 return Err(ProtobufError::UnknownField { at: String::new(), number });
@@ -186,7 +186,7 @@ impl<'o, S: Sink> Writer<'o, S> {
     }
 
     /// A value. Of a Go value, not a pointer, there is one also if it was not sent.
-    fn one(&mut self, wire: Option<Wire<'_>>, field: &Field) -> Result<(), ProtobufError> {
+    fn one(&mut self, wire: Option<WireValue<'_>>, field: &Field) -> Result<(), ProtobufError> {
         let is_value = field.count == Count::Value;
         if field.shape == Shape::Bytes && wire.is_none() && is_value {
             // A nil slice.
@@ -197,11 +197,11 @@ impl<'o, S: Sink> Writer<'o, S> {
             return Ok(());
         }
         let absent = if matches!(field.shape, Shape::Bool | Shape::Int) {
-            Wire::Varint(0)
+            WireValue::Varint(0)
         } else if field.shape == Shape::Double {
-            Wire::Fixed64(0)
+            WireValue::Fixed64(0)
         } else {
-            Wire::Bytes(&[])
+            WireValue::Bytes(&[])
         };
         let wire = wire.unwrap_or(absent);
         // A zero of another wire type is not one, but an error.
@@ -227,12 +227,12 @@ impl<'o, S: Sink> Writer<'o, S> {
         for wire in values(bytes, field.number) {
             match (field.shape, wire) {
                 // Packed: all numbers of the list in one field.
-                (Shape::Int | Shape::Bool, Wire::Bytes(packed)) => {
+                (Shape::Int | Shape::Bool, WireValue::Bytes(packed)) => {
                     let mut reader = Reader::new(packed);
                     while !reader.rest().is_empty() {
                         let value = reader.varint().map_err(malformed)?;
                         self.out.push(std::mem::replace(&mut next, b','));
-                        self.value(Wire::Varint(value), field.shape)?;
+                        self.value(WireValue::Varint(value), field.shape)?;
                     }
                 }
                 (Shape::Message(id), wire) if field.typed => {
@@ -274,13 +274,13 @@ impl<'o, S: Sink> Writer<'o, S> {
             self.out.push(std::mem::replace(&mut next, b','));
             self.out.text(key);
             self.out.push(b':');
-            self.value(value.unwrap_or(Wire::Bytes(&[])), field.shape)?;
+            self.value(value.unwrap_or(WireValue::Bytes(&[])), field.shape)?;
         }
         self.out.push(b'}');
         Ok(())
     }
 
-    fn entry<'a>(&self, wire: Wire<'a>) -> Result<(&'a [u8], Option<Wire<'a>>), ProtobufError> {
+    fn entry<'a>(&self, wire: WireValue<'a>) -> Result<(&'a [u8], Option<WireValue<'a>>), ProtobufError> {
         let (mut key, mut value) = (&[][..], None);
         let mut reader = Reader::new(self.bytes(wire)?);
         while let Some((number, wire)) = reader.next().map_err(malformed)? {
@@ -302,7 +302,7 @@ impl<'o, S: Sink> Writer<'o, S> {
         self.out.extend_from_slice(&field.key[usize::from(self.out.is_open())..]);
     }
 
-    fn value(&mut self, wire: Wire<'_>, shape: Shape) -> Result<(), ProtobufError> {
+    fn value(&mut self, wire: WireValue<'_>, shape: Shape) -> Result<(), ProtobufError> {
         match shape {
             Shape::Text => self.out.text(self.text(wire)?),
             Shape::Bool => match self.number(wire)? {
@@ -330,30 +330,32 @@ impl<'o, S: Sink> Writer<'o, S> {
         Ok(())
     }
 
-    fn bytes<'a>(&self, wire: Wire<'a>) -> Result<&'a [u8], ProtobufError> {
+    fn bytes<'a>(&self, wire: WireValue<'a>) -> Result<&'a [u8], ProtobufError> {
         match wire {
-            Wire::Bytes(bytes) => Ok(bytes),
-            Wire::Varint(_) | Wire::Fixed64(_) => Err(malformed("a number where text or a message belongs")),
+            WireValue::Bytes(bytes) => Ok(bytes),
+            WireValue::Varint(_) | WireValue::Fixed64(_) => {
+                Err(malformed("a number where text or a message belongs"))
+            }
         }
     }
 
-    fn text<'a>(&self, wire: Wire<'a>) -> Result<&'a [u8], ProtobufError> {
+    fn text<'a>(&self, wire: WireValue<'a>) -> Result<&'a [u8], ProtobufError> {
         let bytes = self.bytes(wire)?;
-        let valid = self.reading != Reading::Strict || std::str::from_utf8(bytes).is_ok();
+        let valid = self.strictness != Strictness::Strict || std::str::from_utf8(bytes).is_ok();
         if valid { Ok(bytes) } else { Err(malformed("text is not UTF-8")) }
     }
 
     /// Negative numbers of any width are sent as 64 bits.
-    fn number(&self, wire: Wire<'_>) -> Result<i64, ProtobufError> {
+    fn number(&self, wire: WireValue<'_>) -> Result<i64, ProtobufError> {
         match wire {
-            Wire::Varint(value) => Ok(value.cast_signed()),
-            Wire::Bytes(_) => Err(malformed("text or a message where a number belongs")),
-            Wire::Fixed64(_) => Err(malformed("a number with a fraction where a whole one belongs")),
+            WireValue::Varint(value) => Ok(value.cast_signed()),
+            WireValue::Bytes(_) => Err(malformed("text or a message where a number belongs")),
+            WireValue::Fixed64(_) => Err(malformed("a number with a fraction where a whole one belongs")),
         }
     }
 
-    fn double(&mut self, wire: Wire<'_>) -> Result<(), ProtobufError> {
-        let Wire::Fixed64(bits) = wire else {
+    fn double(&mut self, wire: WireValue<'_>) -> Result<(), ProtobufError> {
+        let WireValue::Fixed64(bits) = wire else {
             return Err(malformed("no number with a fraction where one belongs"));
         };
         let number = f64::from_bits(bits);
@@ -365,7 +367,7 @@ impl<'o, S: Sink> Writer<'o, S> {
     }
 
     /// The first field that is there; a flag always is.
-    fn either(&mut self, wire: Wire<'_>, id: MessageId) -> Result<(), ProtobufError> {
+    fn either(&mut self, wire: WireValue<'_>, id: MessageId) -> Result<(), ProtobufError> {
         let message = self.types.message(id);
         let found = self.scan(self.bytes(wire)?, message)?;
         for (place, field) in message.fields.iter().enumerate() {
@@ -375,7 +377,7 @@ impl<'o, S: Sink> Writer<'o, S> {
                     return found.value(place).map_or(Ok(()), |wire| self.value(wire, field.shape));
                 }
                 (Count::Value, _) => {
-                    return self.value(found.value(place).unwrap_or(Wire::Varint(0)), field.shape);
+                    return self.value(found.value(place).unwrap_or(WireValue::Varint(0)), field.shape);
                 }
                 (Count::List | Count::Pointer | Count::Map, _) => {}
             }
@@ -387,20 +389,20 @@ impl<'o, S: Sink> Writer<'o, S> {
     /// Gives the fields of a small message to `take`, which says whether it knows them.
     fn parts<'a>(
         &self,
-        wire: Wire<'a>,
-        mut take: impl FnMut(&Self, u32, Wire<'a>) -> Result<bool, ProtobufError>,
+        wire: WireValue<'a>,
+        mut take: impl FnMut(&Self, u32, WireValue<'a>) -> Result<bool, ProtobufError>,
     ) -> Result<(), ProtobufError> {
         let mut reader = Reader::new(self.bytes(wire)?);
         while let Some((number, wire)) = reader.next().map_err(malformed)? {
-            if !take(self, number, wire)? && self.reading == Reading::Strict {
+            if !take(self, number, wire)? && self.strictness == Strictness::Strict {
                 return Err(ProtobufError::UnknownField { at: String::new(), number });
             }
         }
         Ok(())
     }
 
-    fn time(&mut self, wire: Wire<'_>, micros: bool) -> Result<(), ProtobufError> {
-        if matches!(wire, Wire::Bytes([])) {
+    fn time(&mut self, wire: WireValue<'_>, micros: bool) -> Result<(), ProtobufError> {
+        if matches!(wire, WireValue::Bytes([])) {
             self.out.extend_from_slice(b"null");
             return Ok(());
         }
@@ -419,7 +421,7 @@ impl<'o, S: Sink> Writer<'o, S> {
         Ok(())
     }
 
-    fn quantity(&mut self, wire: Wire<'_>) -> Result<(), ProtobufError> {
+    fn quantity(&mut self, wire: WireValue<'_>) -> Result<(), ProtobufError> {
         let mut text: &[u8] = b"0";
         self.parts(wire, |own, number, wire| {
             if number == 1 {
@@ -431,7 +433,7 @@ impl<'o, S: Sink> Writer<'o, S> {
         Ok(())
     }
 
-    fn int_or_string(&mut self, wire: Wire<'_>) -> Result<(), ProtobufError> {
+    fn int_or_string(&mut self, wire: WireValue<'_>) -> Result<(), ProtobufError> {
         let (mut kind, mut number, mut text) = (0, 0, &[][..]);
         self.parts(wire, |own, field, wire| {
             match field {
@@ -450,7 +452,7 @@ impl<'o, S: Sink> Writer<'o, S> {
         Ok(())
     }
 
-    fn text_list(&mut self, wire: Wire<'_>) -> Result<(), ProtobufError> {
+    fn text_list(&mut self, wire: WireValue<'_>) -> Result<(), ProtobufError> {
         let mut items = Vec::new();
         self.parts(wire, |own, number, wire| {
             if number == 1 {
@@ -468,7 +470,7 @@ impl<'o, S: Sink> Writer<'o, S> {
     }
 
     /// JSON in the first field: compacted, with Go's escapes.
-    fn raw_json(&mut self, wire: Wire<'_>) -> Result<(), ProtobufError> {
+    fn raw_json(&mut self, wire: WireValue<'_>) -> Result<(), ProtobufError> {
         let mut raw: &[u8] = &[];
         self.parts(wire, |own, number, wire| {
             if number == 1 {
@@ -480,7 +482,7 @@ impl<'o, S: Sink> Writer<'o, S> {
             self.out.extend_from_slice(b"null");
             return Ok(());
         }
-        if self.reading != Reading::Known && serde_json::from_slice::<&RawValue>(raw).is_err() {
+        if self.strictness != Strictness::Known && serde_json::from_slice::<&RawValue>(raw).is_err() {
             return Err(malformed("a part that should be JSON is not"));
         }
         self.out.json(raw);

@@ -41,7 +41,7 @@ impl Conns {
         if let Some(key) = place.key() {
             return self.collect_frames(slot, key, to, what);
         }
-        let Some(conn) = carrier(&mut self.slots, place, to) else { return Sent::Gone };
+        let Some(conn) = sole_conn(&mut self.slots, place, to) else { return Sent::Gone };
         if !conn.is_direct() {
             return self.collect(slot, what);
         }
@@ -82,7 +82,7 @@ impl Conns {
                 continue;
             }
             rest = after;
-            match carrier(&mut self.slots, place, id)
+            match sole_conn(&mut self.slots, place, id)
                 .filter(|conn| sends.is_some() && conn.is_direct() && conn.rests_within_messages())
             {
                 Some(conn) => {
@@ -118,7 +118,7 @@ impl Conns {
             return self.end_frames(slot, key, to);
         }
         let Self { slots, outbox, .. } = self;
-        let Some(conn) = carrier(slots, place, to) else { return Sent::Gone };
+        let Some(conn) = sole_conn(slots, place, to) else { return Sent::Gone };
         let Streams::One(stream) = &mut conn.streams else { return Sent::Gone };
         let mut last = Vec::new();
         stream.wire_stream.push_end(&mut last);
@@ -277,7 +277,7 @@ impl Conns {
 
 /// The connection of a watch, if that carries it alone.
 #[inline]
-fn carrier(slots: &mut [Slot], place: Place, id: WatcherId) -> Option<&mut Conn> {
+fn sole_conn(slots: &mut [Slot], place: Place, id: WatcherId) -> Option<&mut Conn> {
     let conn = slots.get_mut(place.conn() as usize)?.conn.as_mut()?;
     let carries = matches!(&conn.streams, Streams::One(stream) if stream.id == id);
     if conn.is_broken || !carries { None } else { Some(conn) }

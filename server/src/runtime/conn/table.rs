@@ -23,7 +23,7 @@ use crate::runtime::sys::polls::{GENERATION_BITS, Owner, Polls, Readiness};
 use crate::runtime::sys::sends::Sends;
 use crate::wire::gzip;
 use crate::wire::stream::WireStream;
-use crate::wire::websocket::Reading;
+use crate::wire::websocket::PeerState;
 
 /// Clients that are read in one turn, if the budget allows; the others wait for the next turn.
 const READS_AT_ONCE: usize = 16;
@@ -497,11 +497,11 @@ impl Conn {
             Streams::One(stream) if is_stream => stream.wire_stream.read(plain, busy, &mut answers),
             Streams::None | Streams::One(_) | Streams::Http2(_) => {
                 rare.unread.extend_from_slice(plain);
-                Reading::Open
+                PeerState::Open
             }
         };
         let sealed = self.append(&answers);
-        let over = reading == Reading::Over || state != Ok(State::Open) || sealed.is_none();
+        let over = reading == PeerState::Over || state != Ok(State::Open) || sealed.is_none();
         let flushed = self.flush_unsent()?;
         // After a client has sent as much as is kept, only its hang-up is polled for.
         let again = (soon && self.is_read()).then(|| now.plus(READ_EVERY));

@@ -12,7 +12,7 @@ use http::response::Parts;
 
 use crate::http::body::BodyError;
 use crate::http::request::RequestHead;
-use crate::http::response::{Framing, ResponseHead};
+use crate::http::response::{ResponseFraming, ResponseHead};
 use crate::http::status::Status;
 use crate::http::websocket::Handshake;
 use crate::runtime::account::Charge;
@@ -48,19 +48,19 @@ pub(in crate::runtime) trait Carrier {
     fn push_head(&mut self, head: &ResponseHead<'_>);
 
     /// Pushes the head of a reply of the upstream. `close`: it is the last one of the connection.
-    fn push_forwarded_head(&mut self, parts: &Parts, framing: Framing, close: bool);
+    fn push_forwarded_head(&mut self, parts: &Parts, framing: ResponseFraming, close: bool);
 
     /// Pushes the head that opens a WebSocket.
     fn push_handshake(&mut self, handshake: &Handshake, head: &ResponseHead<'_>);
 
     /// Pushes a piece of a body that is framed like this.
-    fn push_piece(&mut self, piece: &[u8], framing: Framing);
+    fn push_piece(&mut self, piece: &[u8], framing: ResponseFraming);
 
     /// Pushes bytes of a stream in its own framing: of a watch, or of another protocol.
     fn push_raw(&mut self, bytes: &[u8]);
 
     /// Pushes the end of a body.
-    fn push_end(&mut self, trailers: Option<&HeaderMap>, framing: Framing);
+    fn push_end(&mut self, trailers: Option<&HeaderMap>, framing: ResponseFraming);
 
     /// Sends what was pushed. A peer that takes nothing for a while is gone.
     async fn send(&mut self) -> io::Result<()>;

@@ -23,7 +23,7 @@ use super::{Exchange, Over};
 use crate::frontend::{Forwarding, Instead};
 use crate::http::body::BodyError;
 use crate::http::request::{BodyFraming, RequestHead};
-use crate::http::response::Framing;
+use crate::http::response::ResponseFraming;
 use crate::http::status::Status;
 use crate::runtime::upstream::body::{BodySender, Cut, RequestBody};
 use crate::runtime::upstream::{Answered, Sender, Shows, UpstreamClient, broken};
@@ -161,7 +161,7 @@ impl<C: Carrier> Exchange<C> {
                 if let Ok(age) = HeaderValue::from_str(&copy.since.elapsed().as_secs().to_string()) {
                     parts.headers.insert("age", age);
                 }
-                let framing = Framing::Length(copy.body.len() as u64);
+                let framing = ResponseFraming::Length(copy.body.len() as u64);
                 self.carrier.push_forwarded_head(&parts, framing, close || !head.keep_alive);
                 if !head.wants_head_only() {
                     self.carrier.push_piece(&copy.body, framing);
@@ -286,7 +286,7 @@ impl<C: Carrier> Exchange<C> {
         let mut left = connection.into_parts();
         let early = std::mem::take(&mut left.read_buf);
         self.answered(101);
-        self.carrier.push_forwarded_head(&parts, Framing::UntilClose, false);
+        self.carrier.push_forwarded_head(&parts, ResponseFraming::UntilClose, false);
         self.carrier.push_raw(&early);
         if self.carrier.send().await.is_err() {
             return Err(Unanswered::ClientGone);
@@ -337,7 +337,7 @@ impl<C: Carrier> Exchange<C> {
         let (mut parts, mut body) = response.into_parts();
         self.mark(&mut parts);
         let framing = framing_of(head, &parts, &body);
-        let close = !head.keep_alive || is_last || unread.is_some() || framing == Framing::UntilClose;
+        let close = !head.keep_alive || is_last || unread.is_some() || framing == ResponseFraming::UntilClose;
         let has_body = !head.wants_head_only() && !matches!(parts.status.as_u16(), 204 | 304);
         self.answered(parts.status.as_u16());
         // The reply has begun: the client decides whether it sends the rest.
@@ -400,7 +400,7 @@ impl<C: Carrier> Exchange<C> {
             crate::frontend::Host::yield_now(&*self.local).await;
         }
         let trailers = trailers.as_ref().filter(|_| takes_trailers && has_body);
-        self.carrier.push_end(trailers, if has_body { framing } else { Framing::Length(0) });
+        self.carrier.push_end(trailers, if has_body { framing } else { ResponseFraming::Length(0) });
         let mut sending = std::pin::pin!(self.carrier.send());
         let sent = future::poll_once(sending.as_mut()).await;
         // A client that is slow to take the reply must not keep the connection.
@@ -430,12 +430,12 @@ impl<C: Carrier> Exchange<C> {
 }
 
 /// How the body of a reply reaches the client.
-fn framing_of(head: &RequestHead, parts: &Parts, body: &Incoming) -> Framing {
+fn framing_of(head: &RequestHead, parts: &Parts, body: &Incoming) -> ResponseFraming {
     if head.wants_head_only() {
         let said = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        return said.map_or_else(|| Framing::stream_for(head), Framing::Length);
+        return said.map_or_else(|| ResponseFraming::stream_for(head), ResponseFraming::Length);
     }
-    body.size_hint().exact().map_or_else(|| Framing::stream_for(head), Framing::Length)
+    body.size_hint().exact().map_or_else(|| ResponseFraming::stream_for(head), ResponseFraming::Length)
 }
 
 /// The request for the upstream, and what is left to read of its body.

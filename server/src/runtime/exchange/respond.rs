@@ -15,7 +15,7 @@ use super::{Exchange, Over};
 use crate::api::protobuf::of_status;
 use crate::frontend::{FullBody, Host, PeriodicBody, StreamFormat, StreamingBody, Wire};
 use crate::http::request::{BodyFraming, RequestHead};
-use crate::http::response::{Framing, JSON, ResponseHead};
+use crate::http::response::{JSON, ResponseFraming, ResponseHead};
 use crate::http::status::{Layout, Status};
 use crate::http::websocket::Handshake;
 use crate::wire::websocket;
@@ -60,7 +60,7 @@ impl<C: Carrier> Exchange<C> {
         whole: &FullBody,
         last: bool,
     ) -> std::io::Result<()> {
-        let mut response = self.response(whole.code, whole.content_type, Framing::Length(0));
+        let mut response = self.response(whole.code, whole.content_type, ResponseFraming::Length(0));
         response.retry_after_seconds = whole.retry_after_seconds;
         response.allow = whole.allow;
         response.vary = whole.vary;
@@ -98,7 +98,7 @@ impl<C: Carrier> Exchange<C> {
         head: &RequestHead,
         mut pieces: Box<dyn StreamingBody>,
     ) -> std::io::Result<()> {
-        let framing = Framing::stream_for(head);
+        let framing = ResponseFraming::stream_for(head);
         let mut opening = self.response(200, pieces.content_type(), framing);
         opening.close = !head.keep_alive;
         if pieces.is_gzip() {
@@ -126,7 +126,7 @@ impl<C: Carrier> Exchange<C> {
         head: &RequestHead,
         mut body: Box<dyn PeriodicBody>,
     ) -> std::io::Result<()> {
-        let framing = Framing::stream_for(head);
+        let framing = ResponseFraming::stream_for(head);
         let mut opening = self.response(200, body.content_type(), framing);
         opening.close = !head.keep_alive;
         opening.nosniff = true;
@@ -171,14 +171,14 @@ impl<C: Carrier> Exchange<C> {
         status: &Status,
         format: StreamFormat,
     ) -> std::io::Result<()> {
-        let mut opening = self.response(200, format.content_type(), Framing::stream_for(head));
+        let mut opening = self.response(200, format.content_type(), ResponseFraming::stream_for(head));
         opening.close = !head.keep_alive;
         self.carrier.push_head(&opening);
         let mut out = Vec::with_capacity(1024);
         let framing = Wire::Plain.framing(format, C::DELIMITER);
         framing.push_with(&mut out, |out| push_error(out, status, format));
         self.carrier.push_raw(&out);
-        self.carrier.push_end(None, Framing::Chunked);
+        self.carrier.push_end(None, ResponseFraming::Chunked);
         self.carrier.send().await
     }
 
@@ -189,7 +189,7 @@ impl<C: Carrier> Exchange<C> {
         status: &Status,
         format: StreamFormat,
     ) -> std::io::Result<()> {
-        let opening = self.response(101, format.content_type(), Framing::UntilClose);
+        let opening = self.response(101, format.content_type(), ResponseFraming::UntilClose);
         self.carrier.push_handshake(handshake, &opening);
         let mut out = Vec::with_capacity(1024);
         let framing = match format {
@@ -199,7 +199,7 @@ impl<C: Carrier> Exchange<C> {
         framing.push_with(&mut out, |out| push_error(out, status, format));
         websocket::push_end(&mut out);
         self.carrier.push_raw(&out);
-        self.carrier.push_end(None, Framing::UntilClose);
+        self.carrier.push_end(None, ResponseFraming::UntilClose);
         self.carrier.send().await
     }
 
@@ -212,7 +212,8 @@ impl<C: Carrier> Exchange<C> {
     /// Sends an error; `head` is `None` when none could be read. Write errors are ignored.
     pub(in crate::runtime) async fn send_status(&mut self, status: &Status, head: Option<&RequestHead>) {
         let id = self.answered(status.code());
-        let response = ResponseHead::new(status.code(), JSON, Framing::Length(0), SystemTime::now(), id);
+        let response =
+            ResponseHead::new(status.code(), JSON, ResponseFraming::Length(0), SystemTime::now(), id);
         let body = status.to_body(Layout::Compact);
         let (mut response, has_body) = response.sized(head, body.len());
         response.retry_after_seconds = status.retry_after_seconds();
@@ -236,7 +237,7 @@ impl<C: Carrier> Exchange<C> {
         &mut self,
         code: u16,
         content_type: &'a str,
-        framing: Framing,
+        framing: ResponseFraming,
     ) -> ResponseHead<'a> {
         let served_from = self.tells_who_served().then_some("cache");
         let head = ResponseHead::new(code, content_type, framing, SystemTime::now(), self.answered(code));

@@ -5,7 +5,7 @@ use super::request_scope::RequestScope;
 use super::{Exchange, Over};
 use crate::frontend::{WatchRequest, Wire};
 use crate::http::request::RequestHead;
-use crate::http::response::Framing;
+use crate::http::response::ResponseFraming;
 use crate::http::status::Status;
 use crate::runtime::admission::CountGuard;
 use crate::runtime::client::Permit;
@@ -36,7 +36,7 @@ impl<C: Carrier> Exchange<C> {
         }
         let goes_on = head.keep_alive && request.wire == Wire::Plain;
         let code = if head.upgrade.is_some() { 101 } else { 200 };
-        let mut opening = self.response(code, request.format.content_type(), Framing::Chunked);
+        let mut opening = self.response(code, request.format.content_type(), ResponseFraming::Chunked);
         opening.close = !goes_on;
         if request.wire == Wire::Gzip {
             opening.content_encoding = Some("gzip");

@@ -15,7 +15,7 @@ use http::response::Parts;
 use super::transport::Transport;
 use crate::http::body::{BodyDecoder, BodyError, Fed};
 use crate::http::request::RequestHead;
-use crate::http::response::{CONTINUE, Framing, ResponseHead};
+use crate::http::response::{CONTINUE, ResponseFraming, ResponseHead};
 use crate::http::status::Status;
 use crate::http::websocket::Handshake;
 use crate::runtime::account::Charge;
@@ -35,7 +35,7 @@ pub(super) const KEPT_BYTES: usize = 4 << 10;
 
 /// A connection that carries requests.
 #[derive(Debug)]
-pub(super) struct Http1 {
+pub(super) struct Http1Carrier {
     /// `None` after it became a watch, or failed.
     pub(super) transport: Option<Transport>,
     /// Bytes that were read and not used yet.
@@ -53,7 +53,7 @@ pub(super) struct Http1 {
     duplicate: Option<OwnedFd>,
 }
 
-impl Http1 {
+impl Http1Carrier {
     pub(super) const fn new(transport: Transport, buffer: Vec<u8>, client: Rc<Client>) -> Self {
         Self {
             transport: Some(transport),
@@ -88,14 +88,14 @@ impl Http1 {
     }
 }
 
-impl Carrier for Http1 {
+impl Carrier for Http1Carrier {
     const DELIMITER: Delimiter = Delimiter::Chunks;
 
     fn push_head(&mut self, head: &ResponseHead<'_>) {
         head.push_to(&mut self.out);
     }
 
-    fn push_forwarded_head(&mut self, parts: &Parts, framing: Framing, close: bool) {
+    fn push_forwarded_head(&mut self, parts: &Parts, framing: ResponseFraming, close: bool) {
         reply::push_head(&mut self.out, parts, framing, close);
     }
 
@@ -103,7 +103,7 @@ impl Carrier for Http1 {
         handshake.push_to(&mut self.out);
     }
 
-    fn push_piece(&mut self, piece: &[u8], framing: Framing) {
+    fn push_piece(&mut self, piece: &[u8], framing: ResponseFraming) {
         reply::push_piece(&mut self.out, piece, framing);
     }
 
@@ -111,7 +111,7 @@ impl Carrier for Http1 {
         self.out.extend_from_slice(bytes);
     }
 
-    fn push_end(&mut self, trailers: Option<&HeaderMap>, framing: Framing) {
+    fn push_end(&mut self, trailers: Option<&HeaderMap>, framing: ResponseFraming) {
         reply::push_end(&mut self.out, trailers, framing);
     }
 

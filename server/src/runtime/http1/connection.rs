@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use glommio::net::TcpStream;
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
 
-use super::carrier::{Http1, KEPT_BYTES};
+use super::carrier::{Http1Carrier, KEPT_BYTES};
 use super::transport::{READ_BYTES, Transport};
 use crate::http::request::{HEAD_BYTES_MAX, HeadScanner, Parsed, RequestHead};
 use crate::http::status::Status;
@@ -114,7 +114,7 @@ fn widen(socket: &OwnedFd) {
     }
 }
 
-impl Exchange<Http1> {
+impl Exchange<Http1Carrier> {
     /// Reads bytes of a head, when they may be read.
     async fn read_head_bytes(&mut self, patience: Duration) -> std::io::Result<usize> {
         let Self { local, client, carrier, arrival, .. } = self;
@@ -123,7 +123,7 @@ impl Exchange<Http1> {
 }
 
 struct Connection {
-    exchange: Exchange<Http1>,
+    exchange: Exchange<Http1Carrier>,
     /// When it was accepted, until it has sent a request.
     opened: Option<Instant>,
     /// Of a watch that has ended, until the next request was served.
@@ -133,7 +133,7 @@ struct Connection {
 impl Connection {
     fn new(local: Rc<Local>, transport: Transport, buffer: Vec<u8>, client: Client) -> Self {
         let client = Rc::new(client);
-        let carrier = Http1::new(transport, buffer, Rc::clone(&client));
+        let carrier = Http1Carrier::new(transport, buffer, Rc::clone(&client));
         Self { exchange: Exchange::new(local, client, carrier), opened: None, resumed: None }
     }
 

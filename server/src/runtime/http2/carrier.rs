@@ -17,7 +17,7 @@ use http::response::Parts;
 
 use crate::http::body::BodyError;
 use crate::http::request::{BodyFraming, RequestHead};
-use crate::http::response::{Framing, ResponseHead};
+use crate::http::response::{ResponseFraming, ResponseHead};
 use crate::http::status::Status;
 use crate::http::websocket::Handshake;
 use crate::runtime::account::Charge;
@@ -37,7 +37,7 @@ use crate::wire::stream::Delimiter;
 const KEPT_BYTES: usize = 256 << 10;
 
 /// One stream that carries a request.
-pub(super) struct Http2 {
+pub(super) struct Http2Carrier {
     local: Rc<Local>,
     owner: Owner,
     key: StreamKey,
@@ -59,7 +59,7 @@ pub(super) struct Http2 {
     is_taken: bool,
 }
 
-impl Http2 {
+impl Http2Carrier {
     pub(super) const fn new(
         local: Rc<Local>,
         owner: Owner,
@@ -152,7 +152,7 @@ impl Http2 {
     }
 }
 
-impl Drop for Http2 {
+impl Drop for Http2Carrier {
     fn drop(&mut self) {
         if self.is_taken {
             return;
@@ -167,7 +167,7 @@ impl Drop for Http2 {
     }
 }
 
-impl Carrier for Http2 {
+impl Carrier for Http2Carrier {
     const DELIMITER: Delimiter = Delimiter::Frames;
 
     fn push_head(&mut self, head: &ResponseHead<'_>) {
@@ -176,7 +176,7 @@ impl Carrier for Http2 {
         self.head = Some(block);
     }
 
-    fn push_forwarded_head(&mut self, parts: &Parts, framing: Framing, _: bool) {
+    fn push_forwarded_head(&mut self, parts: &Parts, framing: ResponseFraming, _: bool) {
         let mut block = Vec::with_capacity(512);
         reply::push_block(&mut block, parts, framing);
         self.head = Some(block);
@@ -191,7 +191,7 @@ impl Carrier for Http2 {
         self.head = Some(block);
     }
 
-    fn push_piece(&mut self, piece: &[u8], _: Framing) {
+    fn push_piece(&mut self, piece: &[u8], _: ResponseFraming) {
         self.data.extend_from_slice(piece);
     }
 
@@ -199,7 +199,7 @@ impl Carrier for Http2 {
         self.data.extend_from_slice(bytes);
     }
 
-    fn push_end(&mut self, trailers: Option<&HeaderMap>, _: Framing) {
+    fn push_end(&mut self, trailers: Option<&HeaderMap>, _: ResponseFraming) {
         self.trailers = trailers.filter(|trailers| !trailers.is_empty()).map(|trailers| {
             let mut block = Vec::new();
             reply::push_trailers(&mut block, trailers);

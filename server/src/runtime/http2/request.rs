@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use futures_lite::future;
 
-use super::carrier::Http2;
+use super::carrier::Http2Carrier;
 use crate::http::request::{HeadError, Parsed, parse_head};
 use crate::runtime::conn::NewRequest;
 use crate::runtime::exchange::{Carrier as _, Exchange};
@@ -14,7 +14,7 @@ use crate::runtime::shard::local::Local;
 /// Answers one request.
 pub(in crate::runtime) async fn serve(local: Rc<Local>, new: NewRequest) {
     let NewRequest { owner, key, request, stream, client } = new;
-    let carrier = Http2::new(Rc::clone(&local), owner, key, Rc::clone(&stream));
+    let carrier = Http2Carrier::new(Rc::clone(&local), owner, key, Rc::clone(&stream));
     let mut exchange = Exchange::new(local, client, carrier);
     // One whose stream is reset meanwhile gives its place to the next.
     let gone = poll_fn(|cx| stream.poll_gone(cx));

@@ -8,7 +8,7 @@ use revcast_engine::tick::Tick;
 use super::bounds::Bounds;
 use super::hpack::{Decoder, TABLE_BYTES_INITIAL};
 use super::settings::{self, DEFAULT_WINDOW, PeerSettings};
-use super::streams::{Half, Streams};
+use super::streams::{Half, StreamTable};
 use super::{ErrorCode, Fault, Limits, StreamKey, frame};
 
 /// Within this time the preface and the settings of a new connection arrive, and a field block is complete.
@@ -97,7 +97,7 @@ pub struct Connection<S> {
     pub(super) decoder: Decoder,
     pub(super) limits: Limits,
     pub(super) peer: PeerSettings,
-    pub(super) streams: Streams<S>,
+    pub(super) streams: StreamTable<S>,
     /// Bytes of data that may be sent over all streams.
     pub(super) window: i64,
     /// Bytes of data that the peer may send over all streams.
@@ -130,7 +130,7 @@ impl<S> Connection<S> {
             decoder: Decoder::new(TABLE_BYTES_INITIAL),
             limits,
             peer: PeerSettings::DEFAULT,
-            streams: Streams::new(),
+            streams: StreamTable::new(),
             window: i64::from(DEFAULT_WINDOW),
             remote_window: DEFAULT_WINDOW,
             remote_window_max: DEFAULT_WINDOW,

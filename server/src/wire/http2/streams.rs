@@ -69,7 +69,7 @@ pub(super) enum Known {
 }
 
 #[derive(Debug)]
-pub(super) struct Streams<S> {
+pub(super) struct StreamTable<S> {
     slots: Vec<Option<Stream<S>>>,
     /// Of each slot.
     outgoing: Vec<Outgoing>,
@@ -84,7 +84,7 @@ pub(super) struct Streams<S> {
     turn: u32,
 }
 
-impl<S> Streams<S> {
+impl<S> StreamTable<S> {
     pub(super) const fn new() -> Self {
         Self {
             slots: Vec::new(),

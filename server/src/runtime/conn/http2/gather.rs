@@ -21,14 +21,14 @@ const COPIES_MAX: u32 = 3;
 /// What is offered to several streams of a connection.
 #[derive(Debug, Default)]
 pub(in crate::runtime::conn) struct Gathered {
-    frames: Frames,
+    frames: SharedFrames,
     /// The streams to which an offer is made.
     keys: Vec<StreamKey>,
 }
 
 /// Frames with the same message, which differ in their streams.
 #[derive(Debug, Default)]
-struct Frames {
+struct SharedFrames {
     bytes: Vec<u8>,
     /// Of one frame.
     size: usize,
@@ -42,7 +42,7 @@ struct Frames {
     shared: usize,
 }
 
-impl Frames {
+impl SharedFrames {
     /// Makes frames with `message`, one for each of the streams. Returns their bytes: so many of the first ones.
     fn make(&mut self, message: &[u8]) -> usize {
         let size = FRAME_HEAD_BYTES + message.len();
@@ -179,7 +179,7 @@ impl Conns {
         &mut self,
         slot: u32,
         message: &[u8],
-        frames: &mut Frames,
+        frames: &mut SharedFrames,
         begin: impl FnOnce(&mut Connection<Carried>, usize, &mut Vec<u32>),
     ) -> bool {
         let Some(conn) = self.slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut()) else {
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn frames_name_the_streams_that_are_asked_for_whatever_they_named_before() {
-        let mut frames = Frames::default();
+        let mut frames = SharedFrames::default();
         for (message, streams) in [
             (&b"one"[..], &[1_u32, 3, 5][..]),
             (b"one", &[1, 3, 5]),
@@ -251,7 +251,7 @@ mod tests {
                 (Conn::new(link(ours, None), Streams::None), theirs, Vec::new())
             })
             .collect();
-        let (mut frames, mut pages) = (Frames::default(), SharedPages::default());
+        let (mut frames, mut pages) = (SharedFrames::default(), SharedPages::default());
         let mut send_each = |message: &[u8], streams: &[u32], pages: &mut SharedPages| {
             let mut in_pages = Vec::new();
             for (conn, theirs, expected) in &mut connections {

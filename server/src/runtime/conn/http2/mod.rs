@@ -1,7 +1,7 @@
 //! Connections of HTTP/2: many streams, each a watch or a request.
 //!
 //! Such a connection stays at the shard that accepted it. What a turn sends on its streams is collected in the outbox as frames, and
-//! goes to the kernel in one write. What the kernel does not take is kept, and its streams wait: a stream waits for the socket
+//! goes to the kernel in one write; what many of its streams are sent alike, without TLS, goes out at once (`gather`). What the kernel does not take is kept, and its streams wait: a stream waits for the socket
 //! and for its windows alike, and costs the others nothing. A request is answered by a task, which sends between turns.
 
 mod gather;
@@ -27,7 +27,7 @@ use crate::runtime::sys::polls::Owner;
 use crate::runtime::tally::Open;
 use crate::wire::http2::{Connection, Counts, ErrorCode, Events, Limits, Request, StreamKey};
 use crate::wire::stream::WireStream;
-use crate::wire::websocket::Reading;
+use crate::wire::websocket::PeerState;
 
 /// Interval of the checks for timeouts.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -146,7 +146,7 @@ impl Events for Arrivals<'_> {
                 if !watch.rest.is_empty() {
                     self.ready.push(key);
                 }
-                if reading == Reading::Over || ended {
+                if reading == PeerState::Over || ended {
                     // The answer is sent after the message in progress, and then the stream ends.
                     self.news.push((watch.id, ConnEvent::Gone { stalled: false }));
                     let rest = std::mem::take(&mut watch.rest);
