@@ -164,42 +164,43 @@ mod tests {
         let store = Store::Etcd("/registry".to_owned());
         assert!(find(at(1), &store).unwrap().is_none(), "nobody is there");
 
-        // It dies before it has accepted the connection, and after it was asked or before.
-        for (port, pause) in [(2, Duration::from_millis(50)), (3, Duration::ZERO)] {
-            let held = listener(at(port)).unwrap();
-            let channel = connect(at(port)).unwrap().unwrap();
-            let dies = std::thread::spawn(move || {
-                std::thread::sleep(pause);
-                drop(held);
-            });
-            if pause.is_zero() {
-                dies.join().unwrap();
-                assert!(ask(&channel).unwrap().is_none(), "before it was asked");
-            } else {
-                assert!(ask(&channel).unwrap().is_none(), "after it was asked");
-                dies.join().unwrap();
-            }
-        }
+        // Dies once the question waits for it, in all likelihood.
+        const WAITS: Duration = Duration::from_millis(50);
+        let is_gone = |channel: &Channel, when: &str| assert!(ask(channel).unwrap().is_none(), "{when}");
 
-        // The same after it has accepted it, with the question read or not.
-        let held = listener(at(4)).unwrap();
-        for (is_asked, is_read) in [(false, false), (true, false), (true, true)] {
-            let channel = connect(at(4)).unwrap().unwrap();
-            let accepted = Channel::accept(&held).unwrap();
-            if !is_asked {
-                drop(accepted);
-                assert!(ask(&channel).unwrap().is_none(), "before it was asked");
-                continue;
-            }
-            let dies = std::thread::spawn(move || {
-                if is_read {
-                    accepted.hear::<Request>(ANSWER_TIMEOUT).unwrap().unwrap();
-                } else {
-                    std::thread::sleep(Duration::from_millis(50));
-                }
+        // It has not accepted the connection: it dies before it is asked, and after.
+        let listens = listener(at(2)).unwrap();
+        let channel = connect(at(2)).unwrap().unwrap();
+        drop(listens);
+        is_gone(&channel, "neither accepted nor asked");
+        let listens = listener(at(3)).unwrap();
+        let channel = connect(at(3)).unwrap().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                std::thread::sleep(WAITS);
+                drop(listens);
             });
-            assert!(ask(&channel).unwrap().is_none(), "read: {is_read}");
-            dies.join().unwrap();
-        }
+            is_gone(&channel, "not accepted, and asked");
+        });
+
+        // It has accepted it: it dies before it is asked, before it has read that, and after.
+        let listens = listener(at(4)).unwrap();
+        let accepted = || (connect(at(4)).unwrap().unwrap(), Channel::accept(&listens).unwrap());
+        let (channel, theirs) = accepted();
+        drop(theirs);
+        is_gone(&channel, "not asked");
+        let (channel, theirs) = accepted();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                std::thread::sleep(WAITS);
+                drop(theirs);
+            });
+            is_gone(&channel, "asked, and not read");
+        });
+        let (channel, theirs) = accepted();
+        std::thread::scope(|scope| {
+            scope.spawn(move || theirs.hear::<Request>(ANSWER_TIMEOUT).unwrap().unwrap());
+            is_gone(&channel, "read");
+        });
     }
 }

@@ -1,6 +1,8 @@
 //! A process that dies, or does not get ready, on each step of the way: whoever is left serves.
 
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -8,8 +10,10 @@ use std::time::{Duration, Instant};
 use revcast_tests::client::{Client, Watch};
 use revcast_tests::etcd::{Control, Etcd, Options, Release};
 use revcast_tests::server::{Server, command};
+use rustix::net::sockopt::set_socket_reuseport;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::loops::{Loops, Way};
 use super::raw::Raw;
@@ -210,6 +214,104 @@ fn one_whose_predecessor_dies_starts_without_it() {
     eventually("it serves", || Client::new(&address).get("/readyz").status == 200);
     assert_eq!(Client::new(&admin).get("/readyz").text(), "ok");
     new.signal(Signal::TERM);
+}
+
+/// Where a predecessor dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dies {
+    /// When it is asked for its listeners.
+    Before,
+    /// When it has given some of them away.
+    Between,
+    /// When it has given them all away, and hears that they can be used.
+    After,
+}
+
+/// A predecessor that does as a server does, until it dies.
+struct Predecessor {
+    successors: OwnedFd,
+    clients: OwnedFd,
+    address: String,
+}
+
+impl Predecessor {
+    fn start() -> Self {
+        let clients = socket_with(
+            AddressFamily::INET,
+            SocketType::STREAM,
+            SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        set_socket_reuseport(&clients, true).unwrap();
+        bind(&clients, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        listen(&clients, 8).unwrap();
+        let address = SocketAddr::try_from(getsockname(&clients).unwrap()).unwrap().to_string();
+        let successors = Raw::listen_as(rustix::process::geteuid().as_raw(), &address);
+        Self { successors, clients, address }
+    }
+
+    /// Hears "who", and answers it.
+    fn hears_who(&self) -> Raw {
+        let raw = Raw::accept(&self.successors);
+        assert_eq!(raw.hear().0, "who");
+        let process = json!({
+            "process": std::process::id(), "version": "0.0.0", "store": {"etcd": "/registry"}, "cluster": 0, "revision": 0,
+            "adminListen": null,
+        });
+        raw.answer(&json!({ "process": process }), &[]);
+        raw
+    }
+
+    /// Gives its listeners to a successor, as far as it comes.
+    fn dies(self, when: Dies) {
+        // It is looked for, and later taken over.
+        assert_eq!(self.hears_who().hear().0, Value::Null);
+        let raw = self.hears_who();
+        assert_eq!(raw.hear().0, "listeners");
+        if when != Dies::Before {
+            let listeners = |kind: &str, more: bool| json!({"listeners": {"kind": kind, "more": more}});
+            raw.answer(&listeners("takeOver", true), &[self.successors.as_fd()]);
+            let is_between = when == Dies::Between;
+            raw.answer(&listeners("public", is_between), &[self.clients.as_fd()]);
+            if !is_between {
+                assert_eq!(raw.hear().0, "ready");
+            }
+        }
+        let Self { successors, clients, .. } = self;
+        drop((successors, clients, raw));
+    }
+}
+
+#[test]
+fn one_whose_predecessor_dies_while_it_hands_over_serves() {
+    let etcd = Etcd::start(Release::V3_5, Options::default());
+    for when in [Dies::Before, Dies::Between, Dies::After] {
+        let old = Predecessor::start();
+        let address = old.address.clone();
+        // A client that nobody has accepted yet.
+        let mut waits = Client::new(&address).connect().unwrap();
+        let mut new = Started::successor(&etcd.endpoint(), &address, "127.0.0.1:0");
+        old.dies(when);
+        if when == Dies::After {
+            new.await_line("took over from process");
+            assert_eq!(
+                waits.request("GET", "/readyz", &[], &[]).unwrap().status,
+                200,
+                "nobody else can serve it"
+            );
+        } else {
+            new.await_line("starting without it");
+        }
+        eventually("it serves", || Client::new(&address).get("/readyz").status == 200);
+        // It can be taken over in turn.
+        let raw = Raw::connect(&address);
+        raw.say("who");
+        assert_eq!(raw.hear().0["process"]["process"], new.child.id(), "{when:?}");
+        drop(raw);
+        new.signal(Signal::TERM);
+        assert_eq!(new.await_end(), Some(0), "{when:?}");
+    }
 }
 
 #[test]

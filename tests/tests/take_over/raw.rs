@@ -1,14 +1,15 @@
 //! A process that speaks the protocol of a take-over, and stops wherever the test wants.
 
-use std::io::IoSliceMut;
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, bind, connect, listen, recvmsg, send, socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    listen, recvmsg, send, sendmsg, socket_with,
 };
 use serde_json::{Value, json};
 
@@ -33,6 +34,15 @@ impl Raw {
     pub(super) fn connect_to(user: u32, address: &str) -> Self {
         let socket = socket();
         connect(&socket, &name(user, address)).unwrap();
+        Self::of(socket)
+    }
+
+    /// The next successor that comes to a socket of [`listen_as`](Self::listen_as).
+    pub(super) fn accept(listener: &OwnedFd) -> Self {
+        Self::of(accept_with(listener, SocketFlags::CLOEXEC).unwrap())
+    }
+
+    fn of(socket: OwnedFd) -> Self {
         set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_secs(15))).unwrap();
         Self(socket)
     }
@@ -51,6 +61,16 @@ impl Raw {
 
     pub(super) fn say(&self, what: &str) {
         self.send(&json!({"protocol": 1, "says": what}).to_string());
+    }
+
+    /// Answers a successor, with descriptors.
+    pub(super) fn answer(&self, says: &Value, descriptors: &[BorrowedFd<'_>]) {
+        let text = json!({"protocol": 1, "says": says}).to_string();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(descriptors.is_empty() || control.push(SendAncillaryMessage::ScmRights(descriptors)));
+        let sent = sendmsg(&self.0, &[IoSlice::new(text.as_bytes())], &mut control, SendFlags::NOSIGNAL);
+        assert_eq!(sent.unwrap(), text.len());
     }
 
     /// What it answers, and how many descriptors come with it. Null: it closed the connection.
