@@ -44,13 +44,13 @@ impl Key {
     /// The key of `name` in `namespace` (`None` when the resource has none).
     ///
     /// # Panics
-    /// When the namespace is longer than 65,535 bytes: sources and requests limit names to 253.
+    /// When the namespace is longer than 65,535 bytes: requests limit it to 253, and sources to this.
     #[must_use]
     pub fn new(resource: ResourceId, namespace: Option<&str>, name: &str) -> Self {
         match namespace {
             None => Self { resource, namespace_len: 0, path: name.into() },
             Some(ns) => {
-                let namespace_len = u16::try_from(ns.len()).expect("a namespace has at most 253 bytes");
+                let namespace_len = u16::try_from(ns.len()).expect("a namespace has at most 65,535 bytes");
                 Self { resource, namespace_len, path: format!("{ns}/{name}").into() }
             }
         }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ pub struct Catalog {
     pub openapi: Arc<OpenApi>,
     /// The reply to `GET /`: every path that is not an object's.
     pub root: Bytes,
-    /// Counts the catalogs of this process.
+    /// Larger than that of every catalog before it.
     pub number: u64,
 }
 
@@ -45,13 +45,24 @@ impl Catalog {
     }
 }
 
-/// The next catalog, while it is being made.
+/// What is to be served next.
 #[derive(Debug, Default)]
 struct Next {
-    /// Of what it is to be made; a newer one replaces it.
-    registry: Option<Registry>,
+    /// The number of the newest registry that was given: its catalog has the same.
+    number: u64,
+    /// Of what a catalog is to be made, and its number; a newer one replaces it.
+    registry: Option<(Registry, u64)>,
     /// Whether a thread makes it.
     is_being_made: bool,
+}
+
+impl Next {
+    /// Numbers a registry. One that waits is not served any more.
+    fn number(&mut self) -> u64 {
+        self.registry = None;
+        self.number += 1;
+        self.number
+    }
 }
 
 /// The current catalog. Read without a lock.
@@ -103,26 +114,26 @@ impl Catalogs {
 
     /// Serves these resources at once, and [prepares](Self::prepare) their documents.
     pub fn replace(&self, registry: Registry) {
-        self.serve(self.following(registry));
+        let number = self.next().number();
+        self.serve(Catalog::new(registry, &self.server_address, number));
         self.prepare();
     }
 
-    /// The catalog after the current one, of these resources.
-    fn following(&self, registry: Registry) -> Arc<Catalog> {
-        Arc::new(Catalog::new(registry, &self.server_address, self.number() + 1))
-    }
-
-    fn serve(&self, catalog: Arc<Catalog>) {
+    /// Serves a catalog, unless a newer one is served already.
+    fn serve(&self, catalog: Catalog) {
+        let _one_at_a_time = self.next();
         let number = catalog.number;
-        self.current.store(catalog);
-        self.number.store(number, Ordering::Release);
+        if number > self.number() {
+            self.current.store(Arc::new(catalog));
+            self.number.store(number, Ordering::Release);
+        }
     }
 
     /// Serves these resources soon, and calls `done` then. The documents, which take milliseconds to make, are made in a thread;
     /// of several changes in a row only the last is made. Without a thread they are made here.
     pub fn replace_soon(self: &Arc<Self>, registry: Registry, done: impl Fn() + Send + Sync + 'static) {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        next.registry = Some(registry);
+        let mut next = self.next();
+        next.registry = Some((registry, next.number()));
         if std::mem::replace(&mut next.is_being_made, true) {
             return;
         }
@@ -137,8 +148,8 @@ impl Catalogs {
 
     /// Makes catalogs until there is no newer registry.
     fn make(&self, done: &dyn Fn()) {
-        while let Some(registry) = self.take_next() {
-            let catalog = self.following(registry);
+        while let Some((registry, number)) = self.take_next() {
+            let catalog = Catalog::new(registry, &self.server_address, number);
             catalog.openapi.prepare_v3();
             self.serve(catalog);
             done();
@@ -148,10 +159,14 @@ impl Catalogs {
     }
 
     /// What is to be made next. `None`: nothing, and whoever asked is not making any more.
-    fn take_next(&self) -> Option<Registry> {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+    fn take_next(&self) -> Option<(Registry, u64)> {
+        let mut next = self.next();
         next.is_being_made = next.registry.is_some();
         next.registry.take()
+    }
+
+    fn next(&self) -> MutexGuard<'_, Next> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the OpenAPI documents of the current catalog in a thread, so that no shard makes them for the first client that asks.
@@ -216,7 +231,7 @@ mod tests {
     /// Waits until nothing is being made and the current catalog has its documents.
     fn wait(catalogs: &Catalogs) {
         let began = Instant::now();
-        let is_idle = || !catalogs.next.lock().unwrap_or_else(PoisonError::into_inner).is_being_made;
+        let is_idle = || !catalogs.next().is_being_made;
         while !(is_idle() && catalogs.current().openapi.is_prepared()) {
             assert!(began.elapsed() < PATIENCE, "no thread makes the documents");
             std::thread::sleep(Duration::from_millis(1));
@@ -231,6 +246,24 @@ mod tests {
         assert_eq!((catalogs.number(), catalogs.current().number), (1, 1));
         wait(&catalogs);
         assert!(!before.openapi.is_prepared(), "nobody asked for those of the one before");
+    }
+
+    #[test]
+    fn an_older_catalog_never_follows_a_newer_one() {
+        let catalogs = catalogs();
+        let older = |number| Catalog::new(Registry::builtin(), "127.0.0.1:8080", number);
+        // One that is being made when another is served at once.
+        let number = catalogs.next().number();
+        catalogs.replace(Registry::builtin());
+        catalogs.serve(older(number));
+        assert_eq!((catalogs.number(), catalogs.current().number), (2, 2));
+        // One that waits to be made then.
+        catalogs.next().is_being_made = true;
+        catalogs.replace_soon(Registry::builtin(), || {});
+        catalogs.replace(Registry::builtin());
+        catalogs.make(&|| panic!("nothing is left to be served"));
+        assert_eq!((catalogs.number(), catalogs.current().number), (4, 4));
+        wait(&catalogs);
     }
 
     #[test]

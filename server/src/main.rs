@@ -202,7 +202,6 @@ fn serve(config: &Config, demo: Option<(demo::Options, Vec<String>)>) -> Result<
         Some(inherits) => take_over::receive(&handover, &store, inherits).map_err(Failure::Run)?,
     };
     let link = received.map(|(link, control)| {
-        print(&greeting(config, &running, &store_is));
         let link = Arc::new(link);
         let control = control.map_or_else(|| ControlSocket::at(running.listen), Ok);
         let answers = control
@@ -210,6 +209,7 @@ fn serve(config: &Config, demo: Option<(demo::Options, Vec<String>)>) -> Result<
         if let Err(error) = answers {
             log::warn(&format!("no other process can take over from this one (--take-over): {error}"));
         }
+        print(&greeting(config, &running, &store_is));
         link
     });
     let result = running.join().map_err(|error| Failure::Run(error.to_string()));

@@ -102,8 +102,8 @@ impl Subject {
             env!("CARGO_PKG_VERSION")
         );
         wire.get_mut().write_all(head.as_bytes()).and_then(|()| wire.get_mut().flush()).map_err(broken)?;
-        let (code, framing) = read_head(&mut wire).map_err(broken)?;
-        let mut body = Body { wire, framing };
+        let (code, end) = read_head(&mut wire).map_err(broken)?;
+        let mut body = Body { wire, end };
         if code == 200 {
             return Ok(Stream { lines: BufReader::new(body) });
         }
@@ -288,7 +288,7 @@ fn read_head(wire: &mut impl BufRead) -> io::Result<(u16, BodyEnd)> {
         let found = reply.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
         found.map(|header| String::from_utf8_lossy(header.value).trim().to_ascii_lowercase())
     };
-    let framing = match (header("transfer-encoding"), header("content-length")) {
+    let end = match (header("transfer-encoding"), header("content-length")) {
         (Some(coding), _) if coding == "chunked" => BodyEnd::Chunked(Some(0)),
         (Some(_), _) => return Err(bad("a transfer coding that is not known here")),
         (None, Some(length)) => {
@@ -296,13 +296,13 @@ fn read_head(wire: &mut impl BufRead) -> io::Result<(u16, BodyEnd)> {
         }
         (None, None) => BodyEnd::UntilClosed,
     };
-    Ok((reply.code.unwrap_or_default(), framing))
+    Ok((reply.code.unwrap_or_default(), end))
 }
 
 /// The body of a reply.
 struct Body<W = Socket> {
     wire: BufReader<W>,
-    framing: BodyEnd,
+    end: BodyEnd,
 }
 
 impl<W: Read> Body<W> {
@@ -323,11 +323,11 @@ impl<W: Read> Body<W> {
 
 impl<W: Read> Read for Body<W> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.framing == BodyEnd::Chunked(Some(0)) {
+        if self.end == BodyEnd::Chunked(Some(0)) {
             let size = self.next_chunk()?;
-            self.framing = BodyEnd::Chunked((size > 0).then_some(size));
+            self.end = BodyEnd::Chunked((size > 0).then_some(size));
         }
-        let left = match &mut self.framing {
+        let left = match &mut self.end {
             BodyEnd::UntilClosed => return self.wire.read(into),
             BodyEnd::Chunked(None) => return Ok(0),
             BodyEnd::Chunked(Some(left)) | BodyEnd::Length(left) => left,
@@ -397,8 +397,8 @@ mod tests {
         }
     }
 
-    fn body(framing: BodyEnd, bytes: &[u8]) -> (io::Result<usize>, String) {
-        let mut body = Body { wire: BufReader::with_capacity(3, bytes), framing };
+    fn body(end: BodyEnd, bytes: &[u8]) -> (io::Result<usize>, String) {
+        let mut body = Body { wire: BufReader::with_capacity(3, bytes), end };
         let mut text = String::new();
         (body.read_to_string(&mut text), text)
     }
@@ -414,7 +414,7 @@ mod tests {
         assert_eq!(body(BodyEnd::UntilClosed, b"abc").1, "abc");
         // At the end of a body nothing is read: a connection that stays open says nothing more.
         let (reader, writer) = io::pipe().expect("a pipe");
-        let mut ended = Body { wire: BufReader::new(reader), framing: BodyEnd::Length(0) };
+        let mut ended = Body { wire: BufReader::new(reader), end: BodyEnd::Length(0) };
         assert_eq!(ended.read(&mut [0; 9]).expect("the end"), 0);
         drop(writer);
     }

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use revcast_tests::client::{Client, Watch};
 use revcast_tests::etcd::{Control, Etcd, Options, Release};
+use revcast_tests::port::Port;
 use revcast_tests::server::{Server, command};
 use rustix::net::sockopt::set_socket_reuseport;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -232,6 +233,7 @@ struct Predecessor {
     successors: OwnedFd,
     clients: OwnedFd,
     address: String,
+    port: Port,
 }
 
 impl Predecessor {
@@ -244,11 +246,13 @@ impl Predecessor {
         )
         .unwrap();
         set_socket_reuseport(&clients, true).unwrap();
-        bind(&clients, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let port = Port::free();
+        let address = SocketAddr::from(([127, 0, 0, 1], port.number()));
+        bind(&clients, &address).unwrap();
         listen(&clients, 8).unwrap();
-        let address = SocketAddr::try_from(getsockname(&clients).unwrap()).unwrap().to_string();
+        let address = address.to_string();
         let successors = Raw::listen_as(rustix::process::geteuid().as_raw(), &address);
-        Self { successors, clients, address }
+        Self { successors, clients, address, port }
     }
 
     /// Hears "who", and answers it.
@@ -263,8 +267,8 @@ impl Predecessor {
         raw
     }
 
-    /// Gives its listeners to a successor, as far as it comes.
-    fn dies(self, when: Dies) {
+    /// Gives its listeners to a successor, as far as it comes. What is left of it is its port.
+    fn dies(self, when: Dies) -> Port {
         // It is looked for, and later taken over.
         assert_eq!(self.hears_who().hear().0, Value::Null);
         let raw = self.hears_who();
@@ -278,8 +282,11 @@ impl Predecessor {
                 assert_eq!(raw.hear().0, "ready");
             }
         }
-        let Self { successors, clients, .. } = self;
-        drop((successors, clients, raw));
+        // A successor that hears of its end finds its names free.
+        let Self { successors, clients, port, .. } = self;
+        drop((successors, clients));
+        drop(raw);
+        port
     }
 }
 
@@ -292,7 +299,7 @@ fn one_whose_predecessor_dies_while_it_hands_over_serves() {
         // A client that nobody has accepted yet.
         let mut waits = Client::new(&address).connect().unwrap();
         let mut new = Started::successor(&etcd.endpoint(), &address, "127.0.0.1:0");
-        old.dies(when);
+        let _port = old.dies(when);
         if when == Dies::After {
             new.await_line("took over from process");
             assert_eq!(
@@ -305,7 +312,7 @@ fn one_whose_predecessor_dies_while_it_hands_over_serves() {
         }
         eventually("it serves", || Client::new(&address).get("/readyz").status == 200);
         // It can be taken over in turn.
-        let raw = Raw::connect(&address);
+        let raw = Raw::connect_to_coming(&address);
         raw.say("who");
         assert_eq!(raw.hear().0["process"]["process"], new.child.id(), "{when:?}");
         drop(raw);

@@ -3,8 +3,9 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -12,6 +13,9 @@ use rustix::net::{
     listen, recvmsg, send, sendmsg, socket_with,
 };
 use serde_json::{Value, json};
+
+/// How long the other side may take.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 fn socket() -> OwnedFd {
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
@@ -32,18 +36,36 @@ impl Raw {
 
     /// To a server of this user.
     pub(super) fn connect_to(user: u32, address: &str) -> Self {
+        Self::try_connect_to(user, address).unwrap()
+    }
+
+    fn try_connect_to(user: u32, address: &str) -> Option<Self> {
         let socket = socket();
-        connect(&socket, &name(user, address)).unwrap();
-        Self::of(socket)
+        connect(&socket, &name(user, address)).is_ok().then(|| Self::of(socket))
+    }
+
+    /// To a server of this user that starts.
+    pub(super) fn connect_to_coming(address: &str) -> Self {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(raw) = Self::try_connect_to(rustix::process::geteuid().as_raw(), address) {
+                return raw;
+            }
+            assert!(Instant::now() < deadline, "nobody can be taken over at {address}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// The next successor that comes to a socket of [`listen_as`](Self::listen_as).
     pub(super) fn accept(listener: &OwnedFd) -> Self {
+        let within = Timespec::try_from(PATIENCE).unwrap();
+        let came = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&within)).unwrap();
+        assert_eq!(came, 1, "no successor comes");
         Self::of(accept_with(listener, SocketFlags::CLOEXEC).unwrap())
     }
 
     fn of(socket: OwnedFd) -> Self {
-        set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_secs(15))).unwrap();
+        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE)).unwrap();
         Self(socket)
     }
 

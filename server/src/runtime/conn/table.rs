@@ -493,7 +493,7 @@ impl Conn {
         let soon = now.since(rare.read_at) < READ_EVERY;
         rare.read_at = now;
         let mut answers = Vec::new();
-        let reading = match &mut self.streams {
+        let peer = match &mut self.streams {
             Streams::One(stream) if is_stream => stream.wire_stream.read(plain, busy, &mut answers),
             Streams::None | Streams::One(_) | Streams::Http2(_) => {
                 rare.unread.extend_from_slice(plain);
@@ -501,7 +501,7 @@ impl Conn {
             }
         };
         let sealed = self.append(&answers);
-        let over = reading == PeerState::Over || state != Ok(State::Open) || sealed.is_none();
+        let over = peer == PeerState::Over || state != Ok(State::Open) || sealed.is_none();
         let flushed = self.flush_unsent()?;
         // After a client has sent as much as is kept, only its hang-up is polled for.
         let again = (soon && self.is_read()).then(|| now.plus(READ_EVERY));

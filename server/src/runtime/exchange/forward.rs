@@ -1,8 +1,8 @@
 //! Forwarding: a request to the upstream, and its reply to the client, piece by piece.
 //!
-//! Owns the order of the two directions. Neither is ever held as a whole: a piece is read when the one before it is on its way. When
-//! the client goes, its request to the upstream is cancelled, by closing that connection. After an upgrade the bytes of both
-//! directions are passed on as they are: see [`tunnel`](super::tunnel).
+//! Owns the order of the two directions. Neither is held as a whole (but for discovery, of which a copy is kept): a piece is read when the
+//! one before it is on its way. When the client goes, its request to the upstream is cancelled, by closing that connection. After an
+//! upgrade the bytes of both directions are passed on as they are: see [`tunnel`](super::tunnel).
 
 use std::future::poll_fn;
 use std::net::SocketAddr;

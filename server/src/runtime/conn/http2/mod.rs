@@ -142,11 +142,11 @@ impl Events for Arrivals<'_> {
             Carried::Watch(watch) if watch.wire_stream.reads() => {
                 self.used.push((key, bytes.len()));
                 let busy = self.is_busy || !watch.rest.is_empty();
-                let reading = watch.wire_stream.read(bytes, busy, &mut watch.rest);
+                let peer = watch.wire_stream.read(bytes, busy, &mut watch.rest);
                 if !watch.rest.is_empty() {
                     self.ready.push(key);
                 }
-                if reading == PeerState::Over || ended {
+                if peer == PeerState::Over || ended {
                     // The answer is sent after the message in progress, and then the stream ends.
                     self.news.push((watch.id, ConnEvent::Gone { stalled: false }));
                     let rest = std::mem::take(&mut watch.rest);
