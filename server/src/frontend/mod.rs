@@ -2,8 +2,8 @@
 //!
 //! A frontend authenticates and authorizes a request, before the body is read, and answers it. It does not use sockets or the
 //! runtime: what it needs of the shard that it runs on is a [`Host`]. The runtime reads and writes HTTP. By itself it answers
-//! only what never reaches a handler (a head or a body that cannot be read) and what exceeds a limit of its own (memory, watches), also
-//! after a handler's reply: with Kubernetes' Status, on every listener.
+//! only what never reaches a handler (a head or a body that cannot be read, a certificate that is not trusted any more) and what exceeds
+//! a limit of its own (memory, watches), also after a handler's reply: with Kubernetes' Status, on every listener.
 //!
 //! Kubernetes' API is one ([`serve`](crate::serve)). The operators' interface is one as well, and stands within the runtime, whose
 //! shards and counts it shows. What another one would need first (etcd's, over gRPC) is in `server/ARCHITECTURE.md`.

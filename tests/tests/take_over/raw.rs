@@ -14,8 +14,7 @@ use rustix::net::{
 };
 use serde_json::{Value, json};
 
-/// How long the other side may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+use super::WITHIN;
 
 fn socket() -> OwnedFd {
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
@@ -46,7 +45,7 @@ impl Raw {
 
     /// To a server of this user that starts.
     pub(super) fn connect_to_coming(address: &str) -> Self {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WITHIN;
         loop {
             if let Some(raw) = Self::try_connect_to(rustix::process::geteuid().as_raw(), address) {
                 return raw;
@@ -58,14 +57,14 @@ impl Raw {
 
     /// The next successor that comes to a socket of [`listen_as`](Self::listen_as).
     pub(super) fn accept(listener: &OwnedFd) -> Self {
-        let within = Timespec::try_from(PATIENCE).unwrap();
+        let within = Timespec::try_from(WITHIN).unwrap();
         let came = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&within)).unwrap();
         assert_eq!(came, 1, "no successor comes");
         Self::of(accept_with(listener, SocketFlags::CLOEXEC).unwrap())
     }
 
     fn of(socket: OwnedFd) -> Self {
-        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE)).unwrap();
+        set_socket_timeout(&socket, Timeout::Recv, Some(WITHIN)).unwrap();
         Self(socket)
     }
 

@@ -3,9 +3,9 @@
 //! One table per shard. A connection of HTTP/1.1 carries one stream, one of HTTP/2 many ([`http2`]). The output of a turn takes one
 //! of three paths. A stream that is alone on its connection, and whose wire form is the engine's own, is offered the shared bytes
 //! directly; the engine remembers what the kernel did not take. What four or more streams of one plain HTTP/2 connection are sent alike
-//! goes out at once, too (`http2/gather`). All other bytes (compressed, encrypted, of several streams, of ends and heartbeats) are collected in the [`Outbox`] and passed to the
-//! kernel once per connection at the end of the turn; what the kernel does not take then is kept by the connection, which
-//! accepts no more until it is sent. So a slow client costs a page or a message, however much is pending for it.
+//! goes out at once, too (`http2/gather`). All other bytes (compressed, encrypted, of several streams, of ends) are collected in the
+//! [`Outbox`] and passed to the kernel once per connection at the end of the turn, or earlier when they are many; what the kernel does
+//! not take then is kept by the connection, which accepts no more until it is sent. So a slow client costs a page or a message, however much is pending for it.
 //!
 //! Never decides what a watch is sent. Of requests it only knows those on streams, as bytes that come in and go out.
 

@@ -107,7 +107,7 @@ impl Definitions {
         }
     }
 
-    /// Serves what is defined now as soon as its documents are made, and calls `done` then.
+    /// Serves what is defined now as soon as its documents are made. `done` wakes whoever follows what is served.
     pub(super) fn serve_soon(&self, done: impl Fn() + Send + Sync + 'static) {
         if let Some(registry) = self.take_ahead() {
             self.catalogs.replace_soon(registry, done);
