@@ -1,7 +1,8 @@
 //! What a request handler uses of the shard that it runs on, and what it returns.
 //!
 //! Owns the interface between semantics and transport: handlers do not use sockets or the runtime, and the runtime does not
-//! decide what a request is answered (for its limits and the audit log it knows the verb). A handler is an async function over a [`Host`]; its caller writes its [`Reply`].
+//! decide what a request is answered (for its limits and the audit log it knows the verb). A handler is an async function over a
+//! [`Host`]; its caller writes its [`Reply`].
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -5,7 +5,8 @@
 //! directly; the engine remembers what the kernel did not take. What four or more streams of one plain HTTP/2 connection are sent alike
 //! goes out at once, too (`http2/gather`). All other bytes (compressed, encrypted, of several streams, of ends) are collected in the
 //! [`Outbox`] and passed to the kernel once per connection at the end of the turn, or earlier when they are many; what the kernel does
-//! not take then is kept by the connection, which accepts no more until it is sent. So a slow client costs a page or a message, however much is pending for it.
+//! not take then is kept by the connection, which accepts no more until it is sent. So a slow client costs a page or a message, however
+//! much is pending for it.
 //!
 //! Never decides what a watch is sent. Of requests it only knows those on streams, as bytes that come in and go out.
 

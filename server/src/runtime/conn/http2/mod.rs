@@ -1,8 +1,9 @@
 //! Connections of HTTP/2: many streams, each a watch or a request.
 //!
 //! Such a connection stays at the shard that accepted it. What a turn sends on its streams is collected in the outbox as frames, and
-//! goes to the kernel in one write; what many of its streams are sent alike, without TLS, goes out at once (`gather`). What the kernel does not take is kept, and its streams wait: a stream waits for the socket
-//! and for its windows alike, and costs the others nothing. A request is answered by a task, which sends between turns.
+//! goes to the kernel in one write; what four or more of its streams are sent alike, without TLS, goes out at once (`gather`). What the
+//! kernel does not take is kept, and its streams wait: a stream waits for the socket and for its windows alike, and costs the others
+//! nothing. A request is answered by a task, which sends between turns.
 
 mod gather;
 mod task;
