@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use revcast_engine::encoding::Encoding;
 use revcast_engine::hash::HashSeed;
-use revcast_engine::limits::{DRAIN_GRACE, SENDS_PER_TURN};
+use revcast_engine::limits::{DRAIN_GRACE, PAGE_SCAN, SENDS_PER_TURN};
 use revcast_engine::resource::Codec;
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
@@ -34,7 +34,7 @@ use super::watch::GivenUp;
 use super::wish::Wish;
 
 /// Most turns in a row without visible effect, before it must be an endless loop: a page examines 1,024 events or
-/// objects, and an id may be in a queue twice.
+/// objects, and an id may be in a queue twice. To this come the turns of [`World::searching`].
 const IDLE_TURNS_MAX: usize = 300;
 /// And so many more for each watch: they look at pages by turns, and may all come to the end of the window in the last one.
 const IDLE_TURNS_A_WATCH: usize = 8;
@@ -301,10 +301,22 @@ impl World {
         let useless = turn == Turn::Again && before == after;
         driven.useless = if useless { driven.useless + 1 } else { 0 };
         let watches = usize::try_from(after.watchers).unwrap_or(usize::MAX);
-        if driven.useless > IDLE_TURNS_MAX.saturating_add(IDLE_TURNS_A_WATCH.saturating_mul(watches)) {
+        let useless = driven.useless;
+        let most = IDLE_TURNS_MAX
+            .saturating_add(IDLE_TURNS_A_WATCH.saturating_mul(watches))
+            .saturating_add(self.searching(after.classes));
+        if useless > most {
             return broken(Promise::Progress, format!("shard {at} turns in circles"));
         }
         Ok(())
+    }
+
+    /// Turns in which this many classes may search the whole window for what concerns them, once each: a turn searches as many
+    /// events as it takes looks.
+    fn searching(&self, classes: u64) -> usize {
+        let Oracle { published, oldest, .. } = self.net.oracle;
+        let turns = (published - oldest).div_ceil(self.plan.looks_per_turn.clamp(1, PAGE_SCAN));
+        usize::try_from(classes).unwrap_or(usize::MAX).saturating_mul(turns)
     }
 
     /// A shard has nothing to do: every watch must have everything.
