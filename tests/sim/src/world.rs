@@ -301,21 +301,20 @@ impl World {
         let useless = turn == Turn::Again && before == after;
         driven.useless = if useless { driven.useless + 1 } else { 0 };
         let watches = usize::try_from(after.watchers).unwrap_or(usize::MAX);
-        let useless = driven.useless;
+        let in_a_row = driven.useless;
         let most = IDLE_TURNS_MAX
             .saturating_add(IDLE_TURNS_A_WATCH.saturating_mul(watches))
             .saturating_add(self.searching(after.classes));
-        if useless > most {
+        if in_a_row > most {
             return broken(Promise::Progress, format!("shard {at} turns in circles"));
         }
         Ok(())
     }
 
-    /// Turns in which this many classes may search the whole window for what concerns them, once each: a turn searches as many
-    /// events as it takes looks.
+    /// Turns in which this many classes may search all events for what concerns them, once each: a turn searches as many as it
+    /// takes looks. Also those that are forgotten by now: they may have been searched before.
     fn searching(&self, classes: u64) -> usize {
-        let Oracle { published, oldest, .. } = self.net.oracle;
-        let turns = (published - oldest).div_ceil(self.plan.looks_per_turn.clamp(1, PAGE_SCAN));
+        let turns = self.net.oracle.published.div_ceil(self.plan.looks_per_turn.clamp(1, PAGE_SCAN));
         usize::try_from(classes).unwrap_or(usize::MAX).saturating_mul(turns)
     }
 
