@@ -111,7 +111,7 @@ pub enum Expect {
 pub enum Action {
     /// Gives the key a value.
     Put {
-        /// The object as it is stored: JSON, or Kubernetes' protobuf.
+        /// The object as it is stored: JSON, Kubernetes' protobuf, or bytes that nobody reads.
         value: NewValue,
         /// The key is deleted after this time. `None`: never, also if the previous value had a lease.
         ttl: Option<Duration>,
