@@ -111,6 +111,15 @@ pub(crate) struct Draft<'a> {
     bytes: Vec<u8>,
 }
 
+/// What goes around the payload of a draft, besides the tail of its framing.
+#[derive(Debug)]
+pub(crate) struct Around {
+    head: Head,
+    head_len: usize,
+    /// The attributes of the object that it announces.
+    behind: Vec<u8>,
+}
+
 impl<'a> Draft<'a> {
     pub(crate) fn new(framing: &'a Framing, capacity: usize) -> Self {
         let mut bytes = SPARE.take();
@@ -134,40 +143,47 @@ impl<'a> Draft<'a> {
         &self.bytes[HEAD_MAX..]
     }
 
-    /// What goes behind the message for its object to have these attributes. The payload is complete; `place` returns where a text
-    /// may stand in it. `None`: the message is too large.
-    pub(crate) fn behind(
+    /// What goes around the payload, which is complete. Nothing is behind the message.
+    fn bare(&self) -> Around {
+        let mut head = [0; HEAD_MAX];
+        let head_len = (self.framing.head)(self.len(), &mut head);
+        Around { head, head_len, behind: Vec::new() }
+    }
+
+    /// The same with what goes behind the message for its object to have these attributes. `place` returns where in the payload a
+    /// text may stand. `None`: the message is too large.
+    pub(crate) fn around(
         &self,
         texts: &AttributeTexts<'_>,
         place: impl Fn(&str) -> Option<usize>,
-    ) -> Option<(Vec<u8>, Table)> {
-        let head = (self.framing.head)(self.len(), &mut [0; HEAD_MAX]);
-        let mut behind = Vec::new();
-        let table = texts.push(&mut behind, head + self.len() + self.framing.tail.len(), |text| {
+    ) -> Option<(Around, Table)> {
+        let mut around = self.bare();
+        let head = around.head_len;
+        let before = head + self.len() + self.framing.tail.len();
+        let table = texts.push(&mut around.behind, before, |text| {
             let at = place(text)?;
             let stands = self.written().get(at..)?.starts_with(text.as_bytes());
             stands.then_some(head + at)
         });
-        u32::try_from(behind.len()).ok()?;
-        Some((behind, table?))
+        u32::try_from(around.behind.len()).ok()?;
+        Some((around, table?))
     }
 
     pub(crate) fn finish(self) -> Message {
-        self.finish_with(&[])
+        let around = self.bare();
+        self.finish_with(&around)
     }
 
-    /// The message, with these bytes behind it.
-    pub(crate) fn finish_with(mut self, behind: &[u8]) -> Message {
-        let mut head: Head = [0; HEAD_MAX];
-        let len = (self.framing.head)(self.len(), &mut head);
-        self.bytes[..HEAD_MAX].copy_from_slice(&head);
+    /// The message, with this around its payload.
+    pub(crate) fn finish_with(mut self, Around { head, head_len, behind }: &Around) -> Message {
+        self.bytes[..HEAD_MAX].copy_from_slice(head);
         self.bytes.extend_from_slice(self.framing.tail);
         self.bytes.extend_from_slice(behind);
         let small = |len: usize| u8::try_from(len).expect("a framing adds a few bytes");
         let message = Message {
-            bytes: Arc::from(&self.bytes[HEAD_MAX - len..]),
+            bytes: Arc::from(&self.bytes[HEAD_MAX - head_len..]),
             behind: u32::try_from(behind.len()).expect("attributes are counted in 32 bits"),
-            head: small(len),
+            head: small(*head_len),
             tail: small(self.framing.tail.len()),
             ends: false,
         };

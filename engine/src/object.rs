@@ -117,22 +117,18 @@ impl Object {
         framings: Framings,
         resource: &Resource,
         key: Key,
-        (value, reading): (&Bytes, Option<&Reading>),
+        value: (&Bytes, Option<&Reading>),
         revision: Revision,
         before: Option<&Self>,
     ) -> Self {
         // For a watch, a value that could not be served did not exist.
         let known = before.is_some_and(|before| before.kept.is_ok());
         let kind = if known { MessageKind::Modified } else { MessageKind::Added };
-        let kept = match reading {
-            Some(reading) => decoder.decode_reading(framings, resource, reading, revision, kind),
-            None => decoder.decode(framings, resource, value, revision, kind),
-        };
-        match kept {
+        match decoder.decode(framings, resource, value, revision, kind) {
             Ok(kept) => Self { key, revision, kept: Ok(kept) },
             Err(error) => {
                 let since = before.and_then(Self::unreadable).map_or(revision, Unreadable::since);
-                let why = Unreadable::new(framings.json, resource, key.path(), value.clone(), since, error);
+                let why = Unreadable::new(framings.json, resource, key.path(), value.0.clone(), since, error);
                 Self { key, revision, kept: Err(Box::new(why)) }
             }
         }

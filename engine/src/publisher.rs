@@ -195,9 +195,9 @@ impl Publisher {
         self.arrived
     }
 
-    /// Takes what one revision changed: whole, or not at all. Visible with the next [`Publisher::publish`]. A value
-    /// that cannot be served becomes an unreadable object. Of one revision the events of such values come first, so
-    /// that a watch which ends there has seen all of the revisions before and nothing of this one.
+    /// Takes what one revision changed: whole, or not at all. Visible with the next [`Publisher::publish`]. Without changes it is
+    /// progress. A value that cannot be served becomes an unreadable object. Of one revision the events of such values come
+    /// first, so that a watch which ends there has seen all of the revisions before and nothing of this one.
     ///
     /// `as_of_seconds` is the wall time since the Unix epoch, for ages shown in Tables.
     ///
@@ -218,6 +218,10 @@ impl Publisher {
         readings: &[Option<Arc<Reading>>],
         as_of_seconds: u64,
     ) -> Result<(), BatchError> {
+        if batch.changes.is_empty() {
+            self.handle_progress(batch.revision);
+            return Ok(());
+        }
         if batch.revision <= self.index.revision {
             return Err(BatchError::NotNewer { newest: self.index.revision });
         }

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 
 use super::DecodeError;
-use crate::attributes::{AttributeTexts, Attributes, Table};
+use crate::attributes::{Attributes, Table};
 use crate::framing::Framing;
-use crate::message::{Draft, Message, MessageKind};
+use crate::message::{Message, MessageKind};
 
 /// One allocation: the object is served from within the message of the event that made it. `T`: what else is known of it.
 #[derive(Debug)]
@@ -25,23 +25,21 @@ pub(crate) struct Announced<T> {
 }
 
 impl<T> Announced<T> {
-    /// The message in a draft, of which the object is this part, with what [`behind`] returned for it.
+    /// The object that is this part of the message's payload, and whose attributes are behind the message.
     pub(super) fn new(
-        draft: Draft<'_>,
+        message: Message,
         kind: MessageKind,
         object: Range<usize>,
-        (behind, table): (Vec<u8>, Table),
+        table: Table,
         of: T,
     ) -> Result<Self, DecodeError> {
-        let too_large = DecodeError::TooLarge(object.len());
-        let after = draft.len() - object.end;
-        let (Ok(start), Ok(after), Ok(_)) =
-            (u32::try_from(object.start), u8::try_from(after), u32::try_from(object.end))
-        else {
-            return Err(too_large);
-        };
-        let message = draft.finish_with(&behind);
-        Ok(Self { message, kind, start, after, table, of, added: OnceLock::new() })
+        let after = message.payload().len() - object.end;
+        match (u32::try_from(object.start), u8::try_from(after), u32::try_from(object.end)) {
+            (Ok(start), Ok(after), Ok(_)) => {
+                Ok(Self { message, kind, start, after, table, of, added: OnceLock::new() })
+            }
+            _ => Err(DecodeError::TooLarge(object.len())),
+        }
     }
 
     #[inline]
@@ -82,13 +80,4 @@ impl<T> Announced<T> {
             })
         })
     }
-}
-
-/// What goes behind the message in a draft, whose object is complete: see [`Draft::behind`].
-pub(super) fn behind(
-    draft: &Draft<'_>,
-    texts: &AttributeTexts<'_>,
-    place: impl Fn(&str) -> Option<usize>,
-) -> Result<(Vec<u8>, Table), DecodeError> {
-    draft.behind(texts, place).ok_or_else(|| DecodeError::TooLarge(draft.len()))
 }

@@ -24,6 +24,7 @@ use crate::revision::Revision;
 pub(crate) use announced::Announced;
 pub use error::{DecodeError, Reason};
 pub use json::Json;
+use json::ReadJson;
 pub(crate) use json::{Places, push_event as push_json_event};
 pub use protobuf::Protobuf;
 
@@ -99,7 +100,7 @@ pub struct Reading(ReadValue);
 
 #[derive(Debug)]
 enum ReadValue {
-    Json(json::ReadJson),
+    Json(ReadJson),
     /// The lengths of what is around its revision depend on it, so it is read again when it has one.
     Protobuf(Announced<SharedType>, Bytes),
     Opaque(Bytes),
@@ -146,20 +147,47 @@ impl Decoder {
     }
 
     /// What is kept of a value that `revision` wrote. A codec whose values are kept within a message has
-    /// it made in the framing of its encoding, of this kind.
+    /// it made in the framing of its encoding, of this kind. A value with a reading is not read again, unless it is in protobuf.
     pub(crate) fn decode(
         &mut self,
         framings: Framings,
         resource: &Resource,
-        value: &Bytes,
+        (value, reading): (&Bytes, Option<&Reading>),
         revision: Revision,
         kind: MessageKind,
     ) -> Result<Kept, DecodeError> {
-        let own = self.decode_own(framings, resource, value, revision, kind);
-        let Err(error) = &own else { return own };
-        match converted(resource, error, value) {
-            Some(value) => self.decode_own(framings, resource, &value.into(), revision, kind),
-            None => own,
+        let mut value = value;
+        match reading.map(|reading| &reading.0) {
+            None => {}
+            Some(ReadValue::Json(read)) => {
+                return read.ready().announce(framings.json, resource, revision, kind).map(Kept::Json);
+            }
+            Some(ReadValue::Protobuf(_, read)) => value = read,
+            Some(ReadValue::Opaque(bytes)) => return Ok(Kept::Opaque(bytes.clone())),
+        }
+        let mut other = None;
+        loop {
+            let value = other.as_ref().unwrap_or(value);
+            let kept = match Form::of(resource, value) {
+                Form::Json => self
+                    .json
+                    .read(resource, value)
+                    .and_then(|ready| ready.announce(framings.json, resource, revision, kind))
+                    .map(Kept::Json),
+                Form::Protobuf(of) => {
+                    let framing = framings.protobuf;
+                    protobuf::announce(framing, resource, of, value, revision, kind).map(Kept::Protobuf)
+                }
+                Form::Opaque => Ok(Kept::Opaque(value.clone())),
+            };
+            let error = match &kept {
+                Err(error) if other.is_none() => error,
+                Ok(_) | Err(_) => return kept,
+            };
+            other = converted(resource, error, value).map(Bytes::from);
+            if other.is_none() {
+                return kept;
+            }
         }
     }
 
@@ -179,48 +207,13 @@ impl Decoder {
     fn read_own(&mut self, resource: &Resource, value: &Bytes) -> Result<Reading, DecodeError> {
         let (revision, kind) = (Revision::ZERO, MessageKind::Added);
         Ok(Reading(match Form::of(resource, value) {
-            Form::Json => ReadValue::Json(self.json.read(resource, value)?),
+            Form::Json => ReadValue::Json(ReadJson::new(value, self.json.read(resource, value)?)),
             Form::Protobuf(of) => {
                 let announced = protobuf::announce(&BARE, resource, of, value, revision, kind)?;
                 ReadValue::Protobuf(announced, value.clone())
             }
             Form::Opaque => ReadValue::Opaque(value.clone()),
         }))
-    }
-
-    /// What [`Decoder::decode`] makes of the value of a reading.
-    pub(crate) fn decode_reading(
-        &mut self,
-        framings: Framings,
-        resource: &Resource,
-        reading: &Reading,
-        revision: Revision,
-        kind: MessageKind,
-    ) -> Result<Kept, DecodeError> {
-        match &reading.0 {
-            ReadValue::Json(reading) => {
-                reading.announce(framings.json, resource, revision, kind).map(Kept::Json)
-            }
-            ReadValue::Protobuf(_, value) => self.decode_own(framings, resource, value, revision, kind),
-            ReadValue::Opaque(bytes) => Ok(Kept::Opaque(bytes.clone())),
-        }
-    }
-
-    fn decode_own(
-        &mut self,
-        framings: Framings,
-        resource: &Resource,
-        value: &Bytes,
-        revision: Revision,
-        kind: MessageKind,
-    ) -> Result<Kept, DecodeError> {
-        match Form::of(resource, value) {
-            Form::Json => self.json.announce(framings.json, resource, value, revision, kind).map(Kept::Json),
-            Form::Protobuf(of) => {
-                protobuf::announce(framings.protobuf, resource, of, value, revision, kind).map(Kept::Protobuf)
-            }
-            Form::Opaque => Ok(Kept::Opaque(value.clone())),
-        }
     }
 }
 
@@ -276,7 +269,7 @@ mod tests {
         let read = |resource: &Resource, value: &'static str| {
             let framings = Framings { json: &BARE, protobuf: &BARE };
             let value = Bytes::from_static(value.as_bytes());
-            Decoder::new().decode(framings, resource, &value, Revision::new(7), MessageKind::Added)
+            Decoder::new().decode(framings, resource, (&value, None), Revision::new(7), MessageKind::Added)
         };
         assert!(matches!(read(&plain, old), Err(DecodeError::OtherVersion { .. })));
         let Ok(Kept::Json(kept)) = read(&versioned, old) else { panic!("it is kept as JSON") };
@@ -284,7 +277,8 @@ mod tests {
         let reading = Decoder::new().read(&versioned, &Bytes::from_static(old.as_bytes())).expect("readable");
         let framings = Framings { json: &BARE, protobuf: &BARE };
         let (revision, kind) = (Revision::new(7), MessageKind::Added);
-        let later = Decoder::new().decode_reading(framings, &versioned, &reading, revision, kind);
+        let unread = (&Bytes::new(), Some(&reading));
+        let later = Decoder::new().decode(framings, &versioned, unread, revision, kind);
         let Ok(Kept::Json(later)) = later else { panic!("it is kept as JSON") };
         assert_eq!((later.own().bytes(), reading.spares_a_read()), (kept.own().bytes(), true));
         let mut pushed = Vec::new();

@@ -41,7 +41,23 @@ impl Shard {
                     }
                 },
             };
-            self.ask_candidates(&mut forming, event, pause);
+            // Its messages go into the runs of the classes that it matches, until the turn is over.
+            let refused = event.refusal().is_some();
+            while let Some(&number) = self.round.candidates.get(forming.asked)
+                && forming.looks < pause
+            {
+                forming.asked += 1;
+                forming.looks +=
+                    if refused { self.add_refusal(number, &event) } else { self.add_event(number, &event) };
+            }
+            if forming.asked < self.round.candidates.len() && !is_on(Failpoint::PausedEventDropped) {
+                forming.event = Some(event);
+                continue;
+            }
+            let full = forming.events >= ROUND_EVENTS
+                || forming.bytes >= ROUND_BYTES
+                || forming.looks >= ROUND_REQUIREMENTS;
+            forming.full = (event.ends_revision && full) || is_on(Failpoint::SplitRevision);
         }
         self.formed(&forming, now);
     }
@@ -68,29 +84,6 @@ impl Shard {
         } else {
             forming.looks += self.table.interest.candidates(event, candidates);
         }
-    }
-
-    /// Puts an event's messages into the runs of the classes that it matches, until the turn is over.
-    fn ask_candidates(&mut self, forming: &mut Forming, event: Arc<Event>, pause: usize) {
-        let candidates = std::mem::take(&mut self.round.candidates);
-        let refused = event.refusal().is_some();
-        while let Some(&number) = candidates.get(forming.asked)
-            && forming.looks < pause
-        {
-            forming.asked += 1;
-            forming.looks +=
-                if refused { self.add_refusal(number, &event) } else { self.add_event(number, &event) };
-        }
-        let left = forming.asked < candidates.len() && !is_on(Failpoint::PausedEventDropped);
-        self.round.candidates = candidates;
-        if left {
-            forming.event = Some(event);
-            return;
-        }
-        let full = forming.events >= ROUND_EVENTS
-            || forming.bytes >= ROUND_BYTES
-            || forming.looks >= ROUND_REQUIREMENTS;
-        forming.full = (event.ends_revision && full) || is_on(Failpoint::SplitRevision);
     }
 
     /// Puts an event's message into the run of a class, if it matches. Returns the number of looks.

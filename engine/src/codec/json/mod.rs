@@ -12,21 +12,19 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use bytes::Bytes;
 use simd_json::Buffers;
 use simd_json::prelude::*;
 
 use super::DecodeError;
-use super::announced::{Announced, behind};
+use super::announced::Announced;
 use crate::attributes::AttributeTexts;
 use crate::decimal::decimal;
 use crate::envelope;
-use crate::framing::Framing;
 use crate::message::MessageKind;
 use crate::resource::Resource;
 use crate::revision::Revision;
-pub(super) use ready::ReadJson;
-use ready::Ready;
+use marks::Marks;
+pub(super) use ready::{ReadJson, Ready};
 
 /// Expected bytes beside a value in its message: the event, the revision, and places of attributes.
 const BESIDE: usize = 512;
@@ -102,42 +100,34 @@ impl Decoder {
         Self { buffers: Buffers::default(), scratch: Vec::new() }
     }
 
-    /// The message of this kind that announces `value`, as `revision` wrote it.
-    pub(super) fn announce(
-        &mut self,
-        framing: &Framing,
-        resource: &Resource,
-        value: &[u8],
-        revision: Revision,
-        kind: MessageKind,
-    ) -> Result<Announced<Places>, DecodeError> {
-        let (texts, scratch) = self.attributes(resource, value)?;
-        let ready = Ready::of(resource, value)?;
-        // The parser leaves a string where it was, so it stands at the same place in the value.
-        ready.announce(framing, resource, revision, kind, &texts, |text| ready.place(scratch, text))
-    }
-
-    /// The same without a message and a revision: see [`ReadJson`].
-    pub(super) fn read(&mut self, resource: &Resource, value: &Bytes) -> Result<ReadJson, DecodeError> {
-        let (texts, scratch) = self.attributes(resource, value)?;
-        let ready = Ready::of(resource, value)?;
-        let attributes = texts.keep(&ready.text, |text| ready.place(scratch, text));
-        Ok(ReadJson::new(value, ready, attributes))
-    }
-
-    /// Reads labels and fields of a value, from a copy that begins at this address.
-    fn attributes<'s>(
-        &'s mut self,
-        resource: &'s Resource,
-        value: &[u8],
-    ) -> Result<(AttributeTexts<'s>, usize), DecodeError> {
+    /// Reads a value: what is announced of it once it has a revision.
+    pub(super) fn read<'v>(
+        &'v mut self,
+        resource: &'v Resource,
+        value: &'v [u8],
+    ) -> Result<Ready<'v>, DecodeError> {
         if u32::try_from(value.len() + 4096).is_err() {
             return Err(DecodeError::TooLarge(value.len()));
         }
         self.scratch.clear();
         self.scratch.extend_from_slice(value);
-        let scratch = self.scratch.as_ptr().addr();
-        Ok((attributes(&mut self.scratch, &mut self.buffers, resource, value)?, scratch))
+        let copy = self.scratch.as_ptr().addr();
+        let texts = attributes(&mut self.scratch, &mut self.buffers, resource, value)?;
+        let mut text = Cow::Borrowed(value.trim_ascii());
+        let marks = Marks::of(&text);
+        if marks.lines {
+            text = scan::compact(&text).into();
+        }
+        if resource.sorts_members && scan::may_have_negative_zero(&text) {
+            text = scan::without_negative_zeros(&text).into();
+        }
+        let found = scan::places(&text).map_err(|scan::EscapedName| DecodeError::EscapedName)?;
+        // The parser leaves a string where it was, so it stands at the same place in the value.
+        let copied_to = match &text {
+            Cow::Borrowed(part) => Some(copy + (part.as_ptr().addr() - value.as_ptr().addr())),
+            Cow::Owned(_) => None,
+        };
+        Ok(Ready { text, escapes: marks.escapes, found, texts, copied_to })
     }
 }
 
@@ -232,6 +222,8 @@ fn scalar<'s>(value: simd_json::tape::Value<'_, 's>) -> Cow<'s, str> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::super::Reason;
     use super::super::error::NAME_SHOWN_MAX;
     use super::*;
@@ -244,20 +236,24 @@ mod tests {
 
     fn decode_as(resource: &Resource, value: &str) -> Result<(String, Announced<Places>), DecodeError> {
         let (revision, kind) = (Revision::new(123), MessageKind::Added);
-        let announced = Decoder::new().announce(&COUNTED, resource, value.as_bytes(), revision, kind);
+        let mut decoder = Decoder::new();
+        let ready = decoder.read(resource, value.as_bytes());
+        let announced = ready.and_then(|ready| ready.announce(&COUNTED, resource, revision, kind));
         // What is read first, and gets its revision later, is the same.
-        let reading = Decoder::new().read(resource, &Bytes::copy_from_slice(value.as_bytes()));
+        let value = Bytes::copy_from_slice(value.as_bytes());
+        let reading = decoder.read(resource, &value).map(|ready| ReadJson::new(&value, ready));
         let (announced, reading) = match (announced, reading) {
             (Ok(announced), Ok(reading)) => (announced, reading),
             (announced, reading) => {
                 let (error, same) = (announced.err(), reading.err());
-                assert_eq!(error, same, "{value}");
+                assert_eq!(error, same, "{value:?}");
                 return Err(error.expect("one of two was refused, as was the other"));
             }
         };
-        let later = reading.announce(&COUNTED, resource, revision, kind).expect("no larger than the other");
-        assert_eq!(later.own().bytes(), announced.own().bytes(), "{value}");
-        assert_eq!(later.attributes(), announced.attributes(), "{value}");
+        let later =
+            reading.ready().announce(&COUNTED, resource, revision, kind).expect("no larger than the other");
+        assert_eq!(later.own().bytes(), announced.own().bytes(), "{value:?}");
+        assert_eq!(later.attributes(), announced.attributes(), "{value:?}");
         let mut pushed = Vec::new();
         reading.push_at(resource, revision, &mut pushed);
         assert_eq!(String::from_utf8(pushed).as_deref(), Ok(&*String::from_utf8_lossy(announced.object())));

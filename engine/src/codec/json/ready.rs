@@ -1,15 +1,14 @@
 //! A text that only wants a revision: what is served of a value, and how it gets there.
 //!
-//! It owns the splice. A [`Ready`] text lives as long as a value is looked at; a [`ReadJson`] goes from where a value is checked to where it is
-//! published.
+//! It owns the splice. [`Ready`] lives until the decoder reads its next value; a [`ReadJson`] goes from where a value is checked to where it
+//! is published.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::marks::Marks;
-use super::{Announced, BESIDE, Places, behind, scan};
+use super::{Announced, BESIDE, Places, scan};
 use crate::attributes::{AttributeTexts, KeptTexts};
 use crate::codec::DecodeError;
 use crate::decimal::decimal;
@@ -31,7 +30,9 @@ pub(in crate::codec) struct ReadJson {
 }
 
 impl ReadJson {
-    pub(super) fn new(value: &Bytes, ready: Ready<'_>, attributes: KeptTexts) -> Self {
+    /// Keeps what was read of a value beyond the decoder's next one.
+    pub(in crate::codec) fn new(value: &Bytes, ready: Ready<'_>) -> Self {
+        let attributes = ready.texts.keep(&ready.text, |attribute| ready.place(attribute));
         let Ready { text, escapes, found, .. } = ready;
         let text = match text {
             Cow::Borrowed(part) => value.slice_ref(part),
@@ -40,12 +41,45 @@ impl ReadJson {
         Self { text, escapes, found, attributes }
     }
 
-    fn ready(&self) -> Ready<'_> {
-        let text = Cow::Borrowed(&self.text[..]);
-        Ready { text, escapes: self.escapes, found: self.found.clone(), trimmed: Some(0) }
+    /// As it was read.
+    pub(in crate::codec) fn ready(&self) -> Ready<'_> {
+        Ready {
+            text: Cow::Borrowed(&self.text),
+            escapes: self.escapes,
+            found: self.found.clone(),
+            texts: self.attributes.of(&self.text),
+            copied_to: Some(self.text.as_ptr().addr()),
+        }
     }
 
-    /// What the decoder announces of the value.
+    /// Appends the object as `revision` writes it: as it is served then.
+    pub(in crate::codec) fn push_at(&self, resource: &Resource, revision: Revision, out: &mut Vec<u8>) {
+        out.reserve(self.text.len() + BESIDE);
+        splice(resource, &self.text, self.escapes, &self.found, revision, out);
+    }
+}
+
+/// A value that was read and only wants a revision: its text, on one line and as Kubernetes writes numbers, and its attributes.
+#[derive(Debug)]
+pub(in crate::codec) struct Ready<'a> {
+    pub(super) text: Cow<'a, [u8]>,
+    /// It has characters that must be escaped.
+    pub(super) escapes: bool,
+    pub(super) found: scan::Places,
+    /// Attributes: those that are in the value are parts of a copy of it.
+    pub(super) texts: AttributeTexts<'a>,
+    /// Where the text begins in the copy; `None`: it was made anew, and nothing is found again.
+    pub(super) copied_to: Option<usize>,
+}
+
+impl Ready<'_> {
+    /// Where in the text an attribute may stand.
+    fn place(&self, attribute: &str) -> Option<usize> {
+        let at = attribute.as_ptr().addr().checked_sub(self.copied_to?)?;
+        (at < self.text.len()).then_some(at)
+    }
+
+    /// The message of this kind that announces the object, as `revision` wrote it.
     pub(in crate::codec) fn announce(
         &self,
         framing: &Framing,
@@ -53,78 +87,17 @@ impl ReadJson {
         revision: Revision,
         kind: MessageKind,
     ) -> Result<Announced<Places>, DecodeError> {
-        let (ready, texts) = (self.ready(), self.attributes.of(&self.text));
-        let begin = self.text.as_ptr().addr();
-        ready.announce(framing, resource, revision, kind, &texts, |text| ready.place(begin, text))
-    }
-
-    /// Appends the object as `revision` writes it: as it is served then.
-    pub(in crate::codec) fn push_at(&self, resource: &Resource, revision: Revision, out: &mut Vec<u8>) {
-        out.reserve(self.text.len() + BESIDE);
-        self.ready().push(resource, revision, out);
-    }
-}
-
-/// The text of a value that only wants a revision: on one line, and as Kubernetes writes numbers.
-#[derive(Debug)]
-pub(super) struct Ready<'a> {
-    pub(super) text: Cow<'a, [u8]>,
-    /// It has characters that must be escaped.
-    escapes: bool,
-    found: scan::Places,
-    /// Where the text begins in the value; `None`: it was made anew, and nothing is found again.
-    trimmed: Option<usize>,
-}
-
-impl<'a> Ready<'a> {
-    /// Of a value that is valid JSON.
-    pub(super) fn of(resource: &Resource, value: &'a [u8]) -> Result<Self, DecodeError> {
-        let mut text = Cow::Borrowed(value.trim_ascii());
-        let marks = Marks::of(&text);
-        if marks.lines {
-            text = scan::compact(&text).into();
-        }
-        if resource.sorts_members && scan::may_have_negative_zero(&text) {
-            text = scan::without_negative_zeros(&text).into();
-        }
-        let found = scan::places(&text).map_err(|scan::EscapedName| DecodeError::EscapedName)?;
-        let trimmed = match &text {
-            Cow::Borrowed(part) => Some(part.as_ptr().addr() - value.as_ptr().addr()),
-            Cow::Owned(_) => None,
-        };
-        Ok(Self { text, escapes: marks.escapes, found, trimmed })
-    }
-
-    /// Where in the text a part of the value stands whose copy begins at this address.
-    pub(super) fn place(&self, address: usize, part: &str) -> Option<usize> {
-        let at = part.as_ptr().addr().checked_sub(address)?.checked_sub(self.trimmed?)?;
-        (at < self.text.len()).then_some(at)
-    }
-
-    /// Appends the object with its revision.
-    fn push(&self, resource: &Resource, revision: Revision, out: &mut Vec<u8>) -> (Places, Copies) {
-        let copy = if self.escapes { escape::push } else { Vec::extend_from_slice };
-        splice(resource, &self.text, &self.found, copy, revision, out)
-    }
-
-    /// The message with these attributes; `place` returns where in the text one of them may stand.
-    pub(super) fn announce(
-        &self,
-        framing: &Framing,
-        resource: &Resource,
-        revision: Revision,
-        kind: MessageKind,
-        texts: &AttributeTexts<'_>,
-        place: impl Fn(&str) -> Option<usize>,
-    ) -> Result<Announced<Places>, DecodeError> {
         let mut draft = Draft::new(framing, self.text.len() + BESIDE);
         envelope::open(&mut draft, kind);
         let start = draft.len();
-        let (places, copies) = self.push(resource, revision, draft.payload());
+        let (places, copies) =
+            splice(resource, &self.text, self.escapes, &self.found, revision, draft.payload());
         let end = draft.len();
         envelope::close(&mut draft);
-        let behind = behind(&draft, texts, |text| Some(start + copies.place(place(text)?)?))?;
-        Announced::new(draft, kind, start..end, behind, places)
+        let place = |attribute: &str| Some(start + copies.place(self.place(attribute)?)?);
+        let around = draft.around(&self.texts, place);
+        let (around, table) = around.ok_or(DecodeError::TooLarge(end - start))?;
+        Announced::new(draft.finish_with(&around), kind, start..end, table, places)
     }
 }
 
@@ -149,21 +122,22 @@ impl Copies {
     }
 }
 
-/// Appends `text` with the version spliced in, and with `kind` and `apiVersion` when it lacks them. `copy` appends a part of
-/// it, which may get longer by that.
+/// Appends `text` with the version spliced in, and with `kind` and `apiVersion` when it lacks them. A part of it gets longer by
+/// what is escaped.
 fn splice(
     resource: &Resource,
     text: &[u8],
+    escapes: bool,
     found: &scan::Places,
-    copy: fn(&mut Vec<u8>, &[u8]),
     revision: Revision,
     out: &mut Vec<u8>,
 ) -> (Places, Copies) {
     let start = out.len();
     let mut copies = Copies::default();
+    let push = if escapes { escape::push } else { Vec::extend_from_slice };
     let mut copy = |out: &mut Vec<u8>, part: Range<usize>| {
         copies.add(part.start, out.len() - start);
-        copy(out, &text[part]);
+        push(out, &text[part]);
     };
     let mut bare = 0;
     let mut copied = 0;

@@ -9,7 +9,7 @@ pub mod wire;
 use std::borrow::Cow;
 
 use super::DecodeError;
-use super::announced::{Announced, behind};
+use super::announced::Announced;
 use crate::decimal::decimal;
 use crate::framing::Framing;
 use crate::message::{Draft, MessageKind};
@@ -330,6 +330,6 @@ pub(super) fn announce(
     let written = draft.written();
     let texts = of.read(&written[message_at..message_at + message_len]).map_err(DecodeError::Message)?;
     let place = |text: &str| text.as_ptr().addr().checked_sub(written.as_ptr().addr());
-    let behind = behind(&draft, &texts, place)?;
-    Announced::new(draft, kind, start..end, behind, of.clone())
+    let (around, table) = draft.around(&texts, place).ok_or(DecodeError::TooLarge(len))?;
+    Announced::new(draft.finish_with(&around), kind, start..end, table, of.clone())
 }
