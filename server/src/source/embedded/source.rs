@@ -111,13 +111,13 @@ impl Source for EmbeddedSource {
 
     async fn turn(&mut self) -> bool {
         let expired = self.due_leases();
-        self.feeder.set_arrival(self.clock.now());
+        self.feeder.publisher.set_arrival(self.clock.now());
         let worked = !self.group.is_empty() || !expired.is_empty();
         if worked {
             self.commit(expired);
         }
         // Memory may have become scarce since.
-        if self.feeder.trim() {
+        if self.feeder.publisher.trim() {
             self.feeder.show();
         }
         let compacted = self.compact_some();
@@ -183,7 +183,8 @@ impl EmbeddedSource {
                             std::thread::park_timeout(BACKLOG_POLL);
                         }
                     }
-                    self.feeder.take_with(batch, readings, seconds(now));
+                    let taken = self.feeder.publisher.handle_batch_with(batch, readings, seconds(now));
+                    taken.expect("the store's revisions grow");
                 }
                 self.feeder.show();
                 if !batches.is_empty() {
@@ -198,8 +199,8 @@ impl EmbeddedSource {
         // The visible state includes everything that was acknowledged before the request.
         for (key, reply) in questions {
             reply.send(match key {
-                None => Answer::Newest { epoch: 0, revision: self.feeder.revision() },
-                Some(key) => Answer::Found(self.feeder.get(&key).cloned()),
+                None => Answer::Newest { epoch: 0, revision: self.feeder.publisher.revision() },
+                Some(key) => Answer::Found(self.feeder.publisher.get(&key).cloned()),
             });
         }
         for (upto, reply) in compactions {
@@ -221,7 +222,7 @@ impl EmbeddedSource {
         {
             self.next_compaction = Some(Instant::now() + interval);
             // What the ring can replay is kept, so that it can be replayed after a restart.
-            match self.store.begin_compact(self.feeder.forgotten(), now) {
+            match self.store.begin_compact(self.feeder.publisher.forgotten(), now) {
                 Ok(()) => self.compacting = true,
                 // Nothing was compacted since.
                 Err(CompactError::Compacted { .. } | CompactError::Future { .. }) => {}
@@ -250,7 +251,7 @@ impl EmbeddedSource {
     fn answer_compacted(&mut self, compacted: Revision) {
         let done: Vec<_> = self.to_compact.extract_if(.., |(upto, _)| *upto <= compacted).collect();
         let Some(newest) = done.iter().map(|(upto, _)| *upto).max() else { return };
-        self.feeder.compact(newest);
+        self.feeder.publisher.compact(newest);
         self.feeder.show();
         for (upto, reply) in done {
             reply.send(Answer::Compacted(upto));

@@ -126,7 +126,7 @@ impl HistoryReader {
         let (mut reached, mut advanced) = (span.from, Instant::now());
         while reached < end {
             tokio::select! {
-                message = messages.next() => {
+                message = messages.received.recv() => {
                     let response = message.ok_or(Stop::Ended)??;
                     let mut proof = Proof::default();
                     let passed = assembler.handle(response, &mut proof);

@@ -102,7 +102,7 @@ struct Follower {
 impl Follower {
     /// Whether something passed since the last call.
     fn advanced(&mut self) -> bool {
-        let now = self.state.as_ref().map_or(Revision::ZERO, |state| state.feeder.revision());
+        let now = self.state.as_ref().map_or(Revision::ZERO, |state| state.feeder.publisher.revision());
         let advanced = now != self.seen;
         self.seen = now;
         advanced
@@ -194,7 +194,7 @@ impl Follower {
         let Some(state) = &mut self.state else { return Ok(()) };
         // What was loaded before this attempt may be from an etcd that was replaced.
         state.is_fresh = false;
-        let seen = state.feeder.revision();
+        let seen = state.feeder.publisher.revision();
         if head.cluster != state.cluster {
             log::warn(&format!(
                 "etcd is another cluster now ({:x}, it was {:x}): nothing is served until its state is loaded; every watch must list again",
@@ -213,7 +213,7 @@ impl Follower {
 
     /// Whether a compaction removed only what was served, and a watch of what follows is still possible.
     fn is_only_old(&self, compacted: Revision) -> bool {
-        self.state.as_ref().is_some_and(|state| compacted <= state.feeder.revision().next())
+        self.state.as_ref().is_some_and(|state| compacted <= state.feeder.publisher.revision().next())
     }
 
     /// The last revision exists, but not what led to it: the cluster was restored and has passed it again, or its crash made it
@@ -223,7 +223,7 @@ impl Follower {
         log::warn(&format!(
             "{stop}, at revision {}: it was restored, or lost or repeated writes when it broke; nothing is served until its \
              state is loaded; every watch must list again",
-            state.feeder.revision()
+            state.feeder.publisher.revision()
         ));
         self.give_up(state.cluster);
     }
@@ -231,7 +231,7 @@ impl Follower {
     /// What is served is not valid any more: ends it at once, before anything of the new state is known.
     fn give_up(&mut self, cluster: u64) {
         let Some(state) = self.state.take().filter(Followed::is_served) else { return };
-        self.abandoned = self.abandoned.max(state.feeder.revision());
+        self.abandoned = self.abandoned.max(state.feeder.publisher.revision());
         if cluster == state.cluster {
             self.breaks_of_line += 1;
         }
@@ -304,7 +304,7 @@ impl Follower {
         // The loaded state may be from another history than the verified one.
         let wanted = self.context.options.cluster;
         let went_back = self.state.as_ref().is_some_and(|state| {
-            loaded.cluster != state.cluster || loaded.revision < state.feeder.revision()
+            loaded.cluster != state.cluster || loaded.revision < state.feeder.publisher.revision()
         });
         if went_back || wanted.is_some_and(|wanted| wanted != loaded.cluster) {
             self.context.calls.leave();
@@ -359,7 +359,9 @@ impl Follower {
             return self.load_again(client, coverage, &why).await;
         }
         state.show(&self.context);
-        match load::difference(&self.context, state.feeder.revision(), &state.feed, state.cluster).await {
+        match load::difference(&self.context, state.feeder.publisher.revision(), &state.feed, state.cluster)
+            .await
+        {
             Ok(batch) => {
                 log::warn(&format!(
                     "etcd does not report what revision {} was: found {} changes by comparing states",
@@ -408,7 +410,7 @@ impl Follower {
     async fn watch(&mut self, client: &Client, coverage: Coverage) -> Stop {
         let context = Rc::clone(&self.context);
         let Some(state) = &mut self.state else { return Stop::Doubt };
-        let last = state.feeder.revision();
+        let last = state.feeder.publisher.revision();
         let prefix = context.layout.prefix();
         let replay = state.recent.replay(prefix, last);
         let from = replay.as_ref().map_or_else(|| last.next(), Replay::from);
@@ -459,7 +461,7 @@ impl Follower {
             tokio::select! {
                 biased;
                 () = context.doubt.notified() => return Stop::Doubt,
-                message = messages.next() => {
+                message = messages.received.recv() => {
                     let response = match message {
                         Some(Ok(response)) => response,
                         Some(Err(stop)) => return stop,
@@ -513,7 +515,7 @@ impl Follower {
                     state.unload_dropped(&context, KEPT);
                     state.take_backfill();
                     // Memory may have become scarce since.
-                    if state.feeder.trim() {
+                    if state.feeder.publisher.trim() {
                         state.show(&context);
                     }
                     if !assembler.is_created() && began.elapsed() > CREATE_WITHIN {

@@ -103,7 +103,7 @@ impl Followed {
 
     /// Whether it is to be served now.
     pub(super) fn is_due(&self) -> bool {
-        self.unserved.as_ref().is_some_and(|unserved| self.feeder.revision() >= unserved.to)
+        self.unserved.as_ref().is_some_and(|unserved| self.feeder.publisher.revision() >= unserved.to)
     }
 
     /// Whether it should have been served by now.
@@ -123,7 +123,7 @@ impl Followed {
         let number = context.epochs.number() + 1;
         let Unserved { to, from, since, line, abandoned } = unserved;
         context.epochs.begin(Epoch::loaded(number, line, abandoned, self.feed.clone()));
-        let last = self.feeder.revision();
+        let last = self.feeder.publisher.revision();
         context.know(Some(ClusterState { cluster: self.cluster, last, epoch: number }));
         context.definitions.serve_now();
         context.shards.wake_all();
@@ -131,14 +131,14 @@ impl Followed {
             log::info(&format!(
                 "replayed etcd's history from revision {from} to {last} in {:.1?}: watches resume after revision {}",
                 since.elapsed(),
-                self.feeder.forgotten()
+                self.feeder.publisher.forgotten()
             ));
         }
     }
 
     /// Begins to read what came before it. Nothing was taken yet.
     pub(super) fn backfill(&mut self, context: &Rc<EtcdContext>, coverage: Coverage) {
-        let history = self.feeder.history();
+        let history = self.feeder.publisher.history(Revision::ZERO);
         self.backfill = Some(Backfill::start(context, history, self.cluster, coverage));
     }
 
@@ -149,7 +149,7 @@ impl Followed {
         let added = self.feeder.prepend(older);
         log::info(&format!(
             "added {added} older events from etcd's history to the window after {took:.1?}: watches resume after revision {}",
-            self.feeder.forgotten()
+            self.feeder.publisher.forgotten()
         ));
     }
 
@@ -168,7 +168,7 @@ impl Followed {
         for row in context.definitions.take_dropped(kept) {
             // What is left of them in etcd is not a difference.
             context.layout.remove(row);
-            self.feeder.unload(row);
+            self.feeder.publisher.unload(row);
         }
     }
 
@@ -177,9 +177,9 @@ impl Followed {
         self.feeder.show();
         if let Some(Unserved { to, from, .. }) = &self.unserved {
             let of = |revision: Revision| revision.get().saturating_sub(from.get());
-            context.progress().reach(of(self.feeder.revision()).min(of(*to)), of(*to));
+            context.progress().reach(of(self.feeder.publisher.revision()).min(of(*to)), of(*to));
         } else {
-            context.reached(self.feeder.revision());
+            context.reached(self.feeder.publisher.revision());
         }
     }
 
@@ -208,7 +208,8 @@ impl Followed {
     pub(super) async fn take(&mut self, context: &EtcdContext, batch: &Batch) -> Result<(), SourceError> {
         context.definitions.follow(&batch.changes);
         load::load_added(context, &mut self.feeder, self.cluster, batch.revision).await?;
-        self.feeder.take(batch, load::wall_seconds());
+        let taken = self.feeder.publisher.handle_batch_with(batch, &[], load::wall_seconds());
+        taken.map_err(|error| SourceError::new(Fault::Broken, format!("etcd: {error}")))?;
         if self.is_served() && context.definitions.is_ahead() {
             self.show(context);
             let shards = Arc::clone(&context.shards);
@@ -227,11 +228,11 @@ impl Followed {
         let remote = &context.commands.stats.remote;
         remote.repeated.fetch_add(proof.repeated, Ordering::Relaxed);
         let mut unseen = 0;
-        self.feeder.set_arrival(arrived);
+        self.feeder.publisher.set_arrival(arrived);
         let any = !proof.batches.is_empty();
         for raw in proof.batches {
             if let Some(owed) = self.owed.take() {
-                let is_served = |key: &_| self.feeder.get(key).is_some();
+                let is_served = |key: &_| self.feeder.publisher.get(key).is_some();
                 let keys = raw.events.iter().filter_map(|event| context.layout.to_key(&event.key));
                 let changed = keys.filter(|key| is_served(key)).count();
                 if changed != owed {
@@ -255,14 +256,14 @@ impl Followed {
                     }
                     continue;
                 };
-                let ours = self.feeder.get(&key).map(|object| object.revision());
+                let ours = self.feeder.publisher.get(&key).map(|object| object.revision());
                 let missed = match event.before {
                     Some((before, _)) => ours != Some(before),
                     // A key that was just created did not exist before, so its delete was missed.
                     None => event.version == 1 && ours.is_some(),
                 };
                 if missed {
-                    let after = self.feeder.revision();
+                    let after = self.feeder.publisher.revision();
                     return Err(Stop::Broke(Break::Missing { after, found: raw.revision }));
                 }
                 told.push((event.key, event.value.clone()));
@@ -280,9 +281,7 @@ impl Followed {
             match self.take(context, &batch).await {
                 Ok(()) => {}
                 Err(error) if error.fault == Fault::Broken => {
-                    return Err(Stop::Untold(format!(
-                        "the objects of a new resource cannot be read ({error})"
-                    )));
+                    return Err(Stop::Untold(format!("revision {} cannot be taken ({error})", raw.revision)));
                 }
                 Err(error) => return Err(Stop::Failed(error)),
             }
@@ -295,7 +294,7 @@ impl Followed {
         }
         if let Some(progress) = proof.progress {
             self.missing = None;
-            self.feeder.take_progress(progress);
+            self.feeder.publisher.handle_progress(progress);
             self.show(context);
             if any && self.is_served() {
                 self.feeder.observe_arrived();
@@ -308,7 +307,7 @@ impl Followed {
     pub(super) fn forget(&mut self, context: &EtcdContext) {
         let forgets = std::mem::take(&mut *context.forgets.borrow_mut());
         for (upto, done) in forgets {
-            self.feeder.compact(upto);
+            self.feeder.publisher.compact(upto);
             self.show(context);
             // The caller of the request may have given up.
             let _ = done.send(());

@@ -134,11 +134,11 @@ pub(super) async fn load_added(
     for folder in folders {
         let row = folder.resource;
         context.layout.add(folder);
-        feeder.add(row, at);
+        feeder.publisher.add(row, at);
     }
     for Listed { key, value, revision } in objects {
         if let Some(key) = context.layout.to_key(&key) {
-            feeder.load(key, revision, &value);
+            feeder.publisher.load(key, revision, &value);
         }
     }
     context.definitions.loaded();

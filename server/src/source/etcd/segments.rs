@@ -117,12 +117,17 @@ impl Segments {
         requests
     }
 
-    /// Takes a message of the stream, and returns what one watch would have sent by now, and what is asked of etcd after it.
-    pub(super) fn take(&mut self, response: Response) -> (Vec<Response>, Vec<Request>) {
+    /// Whether a message of the stream is passed on as it is: one watch alone sends all of them.
+    pub(super) fn passes(&mut self, response: &Response) -> bool {
         if self.is_alone {
             self.left[0].is_created |= response.created;
-            return (vec![response], Vec::new());
         }
+        self.is_alone
+    }
+
+    /// Takes any other message of the stream, and returns what one watch would have sent by now, and what is asked of etcd after it.
+    pub(super) fn take(&mut self, response: Response) -> (Vec<Response>, Vec<Request>) {
+        debug_assert!(!self.is_alone, "it is passed on as it is");
         let (mut passed, mut requests) = (Vec::new(), Vec::new());
         if !self.is_confirmed {
             // It is about the first watch, whatever its id: there is no other yet.
@@ -417,6 +422,11 @@ mod tests {
         (0..keys).map(|key| event(revision, key)).collect()
     }
 
+    /// What is told when this message comes, and what is asked.
+    fn told(segments: &mut Segments, response: Response) -> (Vec<Response>, Vec<Request>) {
+        if segments.passes(&response) { (vec![response], Vec::new()) } else { segments.take(response) }
+    }
+
     /// Reads a history of random length in segments while it grows.
     fn read(seed: u64, coverage: Coverage) {
         let state = &mut (seed * 2 + 1);
@@ -466,7 +476,7 @@ mod tests {
                 }
                 _ => {
                     for response in server.send() {
-                        let (told, asked) = segments.take(response);
+                        let (told, asked) = told(&mut segments, response);
                         requests.extend(asked);
                         for response in told {
                             let mut proof = Proof::default();
@@ -573,8 +583,8 @@ mod tests {
         let mut segments = Segments::one(Revision::new(7));
         assert_eq!(segments.begin(), [Request::Watch { id: None, from: Revision::new(7) }]);
         assert_eq!(segments.want_progress(), [], "its events may wait for its confirmation");
-        assert_eq!(segments.take(created(0)), (vec![created(0)], vec![]));
+        assert_eq!(told(&mut segments, created(0)), (vec![created(0)], vec![]));
         assert_eq!(segments.want_progress(), [Request::Progress]);
-        assert_eq!(segments.take(batch(0, 3..9)), (vec![batch(0, 3..9)], vec![]));
+        assert_eq!(told(&mut segments, batch(0, 3..9)), (vec![batch(0, 3..9)], vec![]));
     }
 }

@@ -32,7 +32,8 @@ pub(super) struct Keys {
 
 /// A stream that is open.
 pub(super) struct Messages {
-    received: mpsc::Receiver<Result<Response, Stop>>,
+    /// Its messages, up to an error or until etcd closes it.
+    pub(super) received: mpsc::Receiver<Result<Response, Stop>>,
     progress: mpsc::Sender<()>,
     reader: JoinHandle<()>,
 }
@@ -74,11 +75,6 @@ impl Messages {
             }
         });
         Ok(Self { received, progress, reader })
-    }
-
-    /// The next message; `None`: etcd closed the stream.
-    pub(super) async fn next(&mut self) -> Option<Result<Response, Stop>> {
-        self.received.recv().await
     }
 
     /// Asks how far the watch is.
@@ -127,28 +123,34 @@ impl Reader {
     async fn run(&mut self, stream: WatchResponseStream, wanted: mpsc::Receiver<()>) {
         let (mut stream, mut wanted) = (stream, wanted);
         loop {
-            let done = tokio::select! {
-                message = stream.message() => match message {
-                    Ok(Some(message)) => self.take(message).await,
-                    Ok(None) => Err(Over),
-                    Err(error) => self.fail(Stop::Failed(explain(&error, false))).await,
-                },
+            let message = tokio::select! {
+                message = stream.message() => message,
                 Some(()) = wanted.recv() => {
                     let requests = self.segments.want_progress();
-                    self.send(requests).await
+                    match self.send(requests).await {
+                        Ok(()) => continue,
+                        Err(Over) => return,
+                    }
                 }
             };
-            if done.is_err() {
+            let response = match message {
+                Ok(Some(message)) => response(message).map_err(Stop::Broke),
+                Ok(None) => return,
+                Err(error) => Err(Stop::Failed(explain(&error, false))),
+            };
+            let passed = match response {
+                Ok(response) if !self.segments.passes(&response) => self.take_part(response).await,
+                // After an error nothing comes.
+                response => self.sender.send(response).await.map_err(|_| Over),
+            };
+            if passed.is_err() {
                 return;
             }
         }
     }
 
-    async fn take(&mut self, message: etcd_client::WatchResponse) -> Result<(), Over> {
-        let response = match response(message) {
-            Ok(response) => response,
-            Err(broke) => return self.fail(Stop::Broke(broke)).await,
-        };
+    /// Takes a message of one watch of several.
+    async fn take_part(&mut self, response: Response) -> Result<(), Over> {
         let (passed, requests) = self.segments.take(response);
         // What is not to come any more is said first: etcd goes on with it meanwhile.
         self.send(requests).await?;
@@ -156,12 +158,6 @@ impl Reader {
             self.sender.send(Ok(response)).await.map_err(|_| Over)?;
         }
         Ok(())
-    }
-
-    async fn fail(&self, stop: Stop) -> Result<(), Over> {
-        // Nobody may listen.
-        let _ = self.sender.send(Err(stop)).await;
-        Err(Over)
     }
 
     async fn send(&mut self, requests: impl IntoIterator<Item = Request>) -> Result<(), Over> {
