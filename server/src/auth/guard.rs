@@ -385,7 +385,8 @@ impl Guard {
         Ok(true)
     }
 
-    /// Authenticates a request by what is configured here; `certificate` is the connection's verified one, in DER.
+    /// Authenticates a request by what is configured here; `certificate` is the connection's verified one, in DER. `wrong`: why
+    /// other credentials were refused before; [`Refused::Nothing`]: there were none.
     ///
     /// # Errors
     /// 401: wrong credentials, or none where some are required.
@@ -394,17 +395,7 @@ impl Guard {
         presented: &Presented<'_>,
         certificate: Option<&[u8]>,
         now: SystemTime,
-    ) -> Result<Visitor, Refused> {
-        self.authenticate_after(Refused::Nothing, presented, certificate, now)
-    }
-
-    /// The same, after other credentials were refused for a reason, or there were none.
-    pub(super) fn authenticate_after(
-        &self,
         mut wrong: Refused,
-        presented: &Presented<'_>,
-        certificate: Option<&[u8]>,
-        now: SystemTime,
     ) -> Result<Visitor, Refused> {
         // The number first: if the state is newer than its number, it is only checked again.
         let number = self.number();

@@ -70,11 +70,12 @@ impl Guard {
         let presented = Presented::of(head);
         let user = certificate.filter(|certificate| certificate.is_client).map(|certificate| certificate.der);
         let delegated = self.delegated.as_ref().filter(|delegated| delegated.options().authentication);
-        let Some(delegated) = delegated else { return Ok(self.authenticate(&presented, user, now)?) };
         let mut wrong = Refused::Nothing;
         // The number first: see `authenticate`.
         let number = self.number();
-        if let Some(certificate) = certificate.filter(|certificate| certificate.is_proxy) {
+        if let (Some(delegated), Some(certificate)) = (delegated, certificate)
+            && certificate.is_proxy
+        {
             match spoken_for(delegated, head, certificate) {
                 Ok((identity, proof)) => return Ok(self.visitor(Arc::new(identity), proof, number)),
                 // One that names a user besides is that user's.
@@ -82,9 +83,9 @@ impl Guard {
                 Err(_) => {}
             }
         }
-        let known = self.authenticate_after(wrong, &presented, user, now);
-        match (known, presented) {
-            (Err(_), Presented::Token(token)) => {
+        let known = self.authenticate(&presented, user, now, wrong);
+        match (known, delegated, presented) {
+            (Err(_), Some(delegated), Presented::Token(token)) => {
                 let token = delegated.token(&token);
                 match delegated.review_token(upstream, &token).await {
                     Ok(TokenAnswer::Known(who)) => Ok(self.visitor(who, Proof::Reviewed(token), number)),
@@ -92,11 +93,11 @@ impl Guard {
                     Err(error) => Err(Unidentified::Unavailable(error)),
                 }
             }
-            (known, _) => Ok(known?),
+            (known, ..) => Ok(known?),
         }
     }
 
-    /// The client as the user that it asks to act as; itself, if it asks for none.
+    /// The client as the user that it asks to act as, which the header names; itself, if it asks for none.
     ///
     /// # Errors
     /// 400, 403 or 503: it may not, or it is not known whether it may. It is never served as itself then.
@@ -104,9 +105,9 @@ impl Guard {
         &self,
         upstream: &impl Upstream,
         head: &RequestHead,
+        named: &str,
         visitor: Visitor,
     ) -> Result<Visitor, Status> {
-        let Some(named) = &head.impersonate else { return Ok(visitor) };
         if self.is_open() {
             return Ok(visitor);
         }

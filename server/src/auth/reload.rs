@@ -97,7 +97,14 @@ mod tests {
         let options = Options { token_file: Some(file.0.clone()), ..Options::default() };
         let guard = Arc::new(Guard::new(options).expect("a right file"));
         let knows = |token: &'static str| {
-            guard.authenticate(&Presented::Token(token.into()), None, std::time::SystemTime::now()).is_ok()
+            guard
+                .authenticate(
+                    &Presented::Token(token.into()),
+                    None,
+                    std::time::SystemTime::now(),
+                    crate::auth::Refused::Nothing,
+                )
+                .is_ok()
         };
         let (sender, asked) = channel();
         let (tell, told) = channel();

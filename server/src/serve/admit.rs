@@ -39,31 +39,8 @@ pub struct Admitted {
     pub(super) is_forwarded: bool,
 }
 
-/// Admits a request, or answers it: 401, 403 or 503. `certificate` is the connection's verified one.
-pub(super) async fn admit<H: Host>(
-    app: &App,
-    host: &H,
-    head: &RequestHead,
-    target: Routed,
-    certificate: Option<PeerCertificate<'_>>,
-    now: SystemTime,
-) -> Admission<Box<Admitted>> {
-    let layout = head.query.layout(head.user_agent.as_deref());
-    let answer = |status: Status| Box::new(spelled(head, layout, &status));
-    if matches!(target, Ok(Target::Health { .. })) {
-        let admitted = granted(app, host, head, app.guard().nobody(), target, layout).await;
-        return (None, admitted.map_err(answer));
-    }
-    let (user, visitor) = visitor(app, host, head, certificate, now).await;
-    let admitted = match visitor {
-        Ok(visitor) => granted(app, host, head, visitor, target, layout).await,
-        Err(status) => Err(status),
-    };
-    (user, admitted.map_err(answer))
-}
-
 /// Authorizes a request, unless it is open to everyone.
-async fn granted<H: Host>(
+pub(super) async fn granted<H: Host>(
     app: &App,
     host: &H,
     head: &RequestHead,
@@ -116,7 +93,7 @@ pub enum Operator {
     Allowed(Box<(Visitor, Access, Grant)>),
 }
 
-/// Admits an operator's request, or answers it: the access is to the path as it is. Otherwise as `admit`. `is_open`: it needs no
+/// Admits an operator's request, or answers it: the access is to the path as it is. Otherwise as a client's. `is_open`: it needs no
 /// right.
 pub async fn admit_operator<H: Host>(
     app: &App,
@@ -147,7 +124,7 @@ pub async fn admit_operator<H: Host>(
 
 /// The identity of a request's client, if it is known, and the visitor, who may act as another one. A page of another origin must
 /// not use its reader's credentials, or the access that every local client has.
-async fn visitor<H: Host>(
+pub(super) async fn visitor<H: Host>(
     app: &App,
     host: &H,
     head: &RequestHead,
@@ -169,7 +146,8 @@ async fn visitor<H: Host>(
     {
         return (Some(user), Err(status));
     }
-    match guard.impersonate(&upstream, head, visitor).await {
+    let Some(named) = &head.impersonate else { return (Some(user), Ok(visitor)) };
+    match guard.impersonate(&upstream, head, named, visitor).await {
         Ok(visitor) => (Some(Arc::clone(&visitor.identity)), Ok(visitor)),
         Err(status) => (Some(user), Err(status)),
     }

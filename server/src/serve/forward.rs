@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::NoBudget;
 use super::admit::Admitted;
 use super::app::App;
 use super::reply::spelled;
-use super::{NoBudget, answer};
 use crate::auth::Visitor;
-use crate::frontend::{Forwarding, FullBody, Host, Instead, Reply};
+use crate::frontend::{Forwarding, Frontend, FullBody, Host, Instead, Reply};
 use crate::http::request::{Method, RequestHead};
 use crate::http::route::Target;
 use crate::http::status::Status;
@@ -47,7 +47,7 @@ pub(super) async fn without_upstream<H: Host>(
     app: &App,
     host: &H,
     head: &RequestHead,
-    admitted: &Admitted,
+    admitted: &<App as Frontend>::Admitted,
     error: &UpstreamError,
 ) -> Instead {
     // Every authenticated user may read these in a cluster. Who nobody is may be decided by the upstream alone.
@@ -56,7 +56,7 @@ pub(super) async fn without_upstream<H: Host>(
         if let Some(copy) = upstream.copies.get(&key) {
             return Instead::Copy(copy);
         }
-        if let Reply::FullBody(whole) = answer(app, host, head, admitted, Bytes::new(), &NoBudget).await {
+        if let Reply::FullBody(whole) = app.handle(host, head, admitted, Bytes::new(), &NoBudget).await {
             return Instead::Whole(Box::new(whole));
         }
     }

@@ -55,8 +55,8 @@ use revcast_engine::escape;
 use revcast_engine::key::Key;
 use revcast_engine::resource::{Codec, Resource};
 
-use admit::admit;
 pub use admit::{Admitted, Operator, admit_operator};
+use admit::{granted, visitor};
 pub use app::{App, Freshness, Life};
 pub use encode::Encoder;
 pub use options::ServeOptions;
@@ -96,7 +96,18 @@ impl Frontend for App {
         certificate: Option<PeerCertificate<'_>>,
         now: SystemTime,
     ) -> Admission<Box<Admitted>> {
-        admit(self, host, head, routed, certificate, now).await
+        let layout = head.query.layout(head.user_agent.as_deref());
+        let answer = |status: Status| Box::new(reply::spelled(head, layout, &status));
+        if matches!(routed, Ok(Target::Health { .. })) {
+            let admitted = granted(self, host, head, self.guard().nobody(), routed, layout).await;
+            return (None, admitted.map_err(answer));
+        }
+        let (user, visitor) = visitor(self, host, head, certificate, now).await;
+        let admitted = match visitor {
+            Ok(visitor) => granted(self, host, head, visitor, routed, layout).await,
+            Err(status) => Err(status),
+        };
+        (user, admitted.map_err(answer))
     }
 
     fn takes_body(&self, admitted: &Box<Admitted>) -> bool {
@@ -138,7 +149,19 @@ impl Frontend for App {
         body: Bytes,
         budget: &dyn Budget,
     ) -> Reply {
-        match answer(self, host, head, admitted, body, budget).await {
+        let (app, query, layout) = (self, &head.query, admitted.layout);
+        // What was authorized is answered. A body may take longer than the objects of a resource are kept that is not served any more.
+        let newer = (head.body != BodyFraming::None).then(|| app.catalog());
+        let catalog = newer.as_ref().unwrap_or(&admitted.catalog);
+        let request = Request { app, catalog, host, head, admitted, budget, query, layout };
+        let answered = match &admitted.target {
+            Ok(target) => request.answer(target, body).await,
+            Err(RouteError::Method { allow, of, everywhere }) => {
+                Ok(request.refuse(allow, of.as_ref(), *everywhere))
+            }
+            Err(error @ RouteError::Name { .. }) => Err(error.status()),
+        };
+        match answered.unwrap_or_else(|status| reply::status(&status, request.errors())) {
             Reply::FullBody(whole) if gzip::is_worth_it(&whole) && head.accepts_gzip() => {
                 Reply::FullBody(gzip::shrink(host, whole).await)
             }
@@ -149,29 +172,6 @@ impl Frontend for App {
             | Reply::Watch(_)) => reply,
         }
     }
-}
-
-async fn answer<H: Host>(
-    app: &App,
-    host: &H,
-    head: &RequestHead,
-    admitted: &Admitted,
-    body: Bytes,
-    budget: &dyn Budget,
-) -> Reply {
-    let (query, layout) = (&head.query, admitted.layout);
-    // What was authorized is answered. A body may take longer than the objects of a resource are kept that is not served any more.
-    let newer = (head.body != BodyFraming::None).then(|| app.catalog());
-    let catalog = newer.as_ref().unwrap_or(&admitted.catalog);
-    let request = Request { app, catalog, host, head, admitted, budget, query, layout };
-    let target = match &admitted.target {
-        Ok(target) => target,
-        Err(RouteError::Method { allow, of, everywhere }) => {
-            return request.refuse(allow, of.as_ref(), *everywhere);
-        }
-        Err(error @ RouteError::Name { .. }) => return reply::status(&error.status(), request.errors()),
-    };
-    request.answer(target, body).await.unwrap_or_else(|status| reply::status(&status, request.errors()))
 }
 
 /// For requests without a body.
@@ -216,7 +216,7 @@ impl<'a, H: Host> Request<'a, H> {
             Target::OpenApiV3Index => self.openapi("/openapi/v3"),
             Target::OpenApiV3 { path } => self.openapi(&format!("/openapi/v3/{path}")),
             Target::Unknown => Ok(reply::page_not_found()),
-            Target::Collection { of, namespace } => {
+            Target::Collection { of, namespace } if !self.watches() => {
                 let Some(resource) = self.resource(of)? else { return Ok(reply::page_not_found()) };
                 let call = self.call(resource, namespace.as_deref())?;
                 self.collection(&call, &body).await
@@ -234,7 +234,7 @@ impl<'a, H: Host> Request<'a, H> {
                 }
                 self.object(&call, name, Part::Status, &body).await
             }
-            Target::WatchCollection { of, namespace } => {
+            Target::Collection { of, namespace } | Target::WatchCollection { of, namespace } => {
                 let Some(resource) = self.resource(of)? else { return Ok(reply::page_not_found()) };
                 let call = self.call(resource, namespace.as_deref())?;
                 let options = WatchOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;
@@ -250,6 +250,11 @@ impl<'a, H: Host> Request<'a, H> {
                 watch::handle(&call, options, Some(name)).await
             }
         }
+    }
+
+    /// Whether a read of a collection is a watch.
+    fn watches(&self) -> bool {
+        matches!(self.head.method, Method::Get | Method::Head) && self.query.watches()
     }
 
     /// The format of an error.
@@ -286,10 +291,6 @@ impl<'a, H: Host> Request<'a, H> {
             }
             Method::Put | Method::Patch | Method::Options | Method::Trace | Method::Other => {
                 Err(Status::method_not_allowed())
-            }
-            Method::Get | Method::Head if self.query.watches() => {
-                let options = WatchOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;
-                watch::handle(call, options, None).await
             }
             Method::Get | Method::Head => {
                 let options = ListOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;

@@ -62,13 +62,11 @@ impl Conns {
         answers: &mut Vec<Sent>,
     ) {
         self.begin();
-        let sends = self.sends.take_if(|_| to.len() > 1);
         let (mut fds, mut places) = std::mem::take(&mut self.batch);
         fds.clear();
         places.clear();
         // Chunks only, so the bytes are the same for all.
         let mut verbatim: &[u8] = b"";
-        let first = answers.len();
         let mut rest = to;
         while let Some((&id, after)) = rest.split_first() {
             let Some(place) = place_of(id) else {
@@ -83,7 +81,7 @@ impl Conns {
             }
             rest = after;
             match sole_conn(&mut self.slots, place, id)
-                .filter(|conn| sends.is_some() && conn.is_direct() && conn.rests_within_messages())
+                .filter(|conn| conn.is_direct() && conn.rests_within_messages())
             {
                 Some(conn) => {
                     fds.push(conn.fd.as_raw_fd());
@@ -95,17 +93,22 @@ impl Conns {
                 None => answers.push(self.offer(place, id, what)),
             }
         }
-        if let Some(mut sends) = sends {
-            let (outcomes, result) = sends.send(&fds, |_| verbatim);
-            for (&(place, slot), outcome) in places.iter().zip(outcomes) {
-                answers[place] = match outcome.map(taken) {
-                    Some(Some(taken)) if taken == verbatim.len() => Sent::Took(taken),
-                    Some(Some(taken)) => self.took(slot, taken, verbatim, what),
-                    Some(None) => Sent::Gone,
-                    // The ring failed before.
-                    None => self.offer(Place::alone(slot), to[place - first], what),
-                };
-            }
+        let mut sends = self.sends.take_if(|_| fds.len() > 1);
+        let sent = sends.as_mut().map(|sends| sends.send(&fds, |_| verbatim));
+        let (outcomes, result) = sent.unwrap_or((&[], Ok(())));
+        for (number, &(at, slot)) in places.iter().enumerate() {
+            let taken = match outcomes.get(number).copied().flatten() {
+                Some(outcome) => taken(outcome),
+                // There is no ring, or it failed before.
+                None => self.slots[slot as usize].conn.as_ref().and_then(|it| send_now(&it.fd, verbatim)),
+            };
+            answers[at] = match taken {
+                Some(taken) if taken == verbatim.len() => Sent::Took(taken),
+                Some(taken) => self.took(slot, taken, verbatim, what),
+                None => Sent::Gone,
+            };
+        }
+        if let Some(sends) = sends {
             self.keep(sends, result);
         }
         self.batch = (fds, places);

@@ -21,7 +21,7 @@ use crate::http::websocket::Handshake;
 use crate::runtime::account::Charge;
 use crate::runtime::client::Client;
 use crate::runtime::exchange::carrier::STALL;
-use crate::runtime::exchange::{Arriving, Carrier, Unread};
+use crate::runtime::exchange::{Carrier, Unread};
 use crate::runtime::reserve::Reserve;
 use crate::runtime::watch::Carrying;
 use crate::tls::{Signers, Terms};
@@ -65,19 +65,6 @@ impl Http1Carrier {
             invitation: b"",
             duplicate: None,
         }
-    }
-
-    /// Reads once. `arriving`: see [`Transport::read`].
-    pub(super) async fn read_some(
-        &mut self,
-        patience: Duration,
-        arriving: Option<Arriving<'_>>,
-    ) -> io::Result<usize> {
-        let Some(transport) = &mut self.transport else { return Ok(0) };
-        if patience.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        transport.read(&mut self.buffer, patience, arriving).await
     }
 
     fn clear_out(&mut self) {
@@ -159,7 +146,8 @@ impl Carrier for Http1Carrier {
                 Fed::NeedMore => self.buffer.clear(),
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.read_some(left.min(STALL), None).await {
+            let Some(transport) = &mut self.transport else { return Err(Unread::Gone) };
+            match transport.read(&mut self.buffer, left.min(STALL), None).await {
                 Ok(0) => return Err(Unread::Gone),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(Unread::Slow),

@@ -65,12 +65,8 @@ pub(in crate::runtime) async fn serve(
     let protocol = transport.protocol();
     let mut connection = Connection::new(local, transport, buffer, client);
     connection.opened = Some(Instant::now());
-    // A client that agreed on nothing may begin with the preface of HTTP/2: it knows before.
-    match protocol {
-        Some(HTTP2) => connection.into_http2(),
-        None if connection.has_preface().await => connection.into_http2(),
-        Some(_) | None => connection.serve().await,
-    }
+    connection.may_be_http2 = protocol.is_none();
+    if protocol == Some(HTTP2) { connection.into_http2() } else { connection.serve().await }
 }
 
 /// Serves a connection whose watch has ended. The server waits until the rest of the watch is sent.
@@ -114,18 +110,22 @@ fn widen(socket: &OwnedFd) {
     }
 }
 
-impl Exchange<Http1Carrier> {
-    /// Reads bytes of a head, when they may be read.
-    async fn read_head_bytes(&mut self, patience: Duration) -> std::io::Result<usize> {
-        let Self { local, client, carrier, arrival, .. } = self;
-        carrier.read_some(patience, Some(Arriving { local, client, arrival })).await
-    }
+/// What a connection sends next.
+enum Next {
+    Request(Box<RequestHead>),
+    /// The preface of HTTP/2.
+    Http2,
+    /// Nothing that is served: how the connection ends.
+    Over(Over),
 }
 
 struct Connection {
     exchange: Exchange<Http1Carrier>,
     /// When it was accepted, until it has sent a request.
     opened: Option<Instant>,
+    /// Whether all that came is the beginning of HTTP/2's preface. A client that agreed on nothing may send that: it knows before
+    /// that this server speaks it. No request of HTTP/1.1 begins so.
+    may_be_http2: bool,
     /// Of a watch that has ended, until the next request was served.
     resumed: Option<RequestGuard>,
 }
@@ -134,15 +134,16 @@ impl Connection {
     fn new(local: Rc<Local>, transport: Transport, buffer: Vec<u8>, client: Client) -> Self {
         let client = Rc::new(client);
         let carrier = Http1Carrier::new(transport, buffer, Rc::clone(&client));
-        Self { exchange: Exchange::new(local, client, carrier), opened: None, resumed: None }
+        let exchange = Exchange::new(local, client, carrier);
+        Self { exchange, opened: None, may_be_http2: false, resumed: None }
     }
 
     async fn serve(mut self) {
         let over = loop {
             let mut head = match self.read_head().await {
-                Ok(Some(head)) => head,
-                Ok(None) => break Over::Quiet,
-                Err(over) => break over,
+                Next::Request(head) => head,
+                Next::Http2 => return self.into_http2(),
+                Next::Over(over) => break over,
             };
             // Decided once: a connection ends exactly when its reply says so.
             let exchange = &mut self.exchange;
@@ -161,32 +162,6 @@ impl Connection {
             match over {
                 Over::Quiet if self.resumed.is_none() => transport.close().await,
                 Over::Quiet | Over::Linger => transport.linger().await,
-            }
-        }
-    }
-
-    /// Whether a new connection begins with the preface of HTTP/2. No request of HTTP/1.1 does.
-    async fn has_preface(&mut self) -> bool {
-        let patience = self.head_timeout();
-        let opened = Instant::now();
-        loop {
-            let carrier = &self.exchange.carrier;
-            let begun = carrier.buffer.len().min(PREFACE.len());
-            if carrier.buffer[..begun] != PREFACE[..begun] {
-                return false;
-            }
-            if begun == PREFACE.len() {
-                return true;
-            }
-            // What goes wrong is seen again by whoever reads a head.
-            let is_http2 = begun >= UNLIKE_METHODS;
-            let deadline = opened + if is_http2 { patience.min(PREFACE_TIMEOUT) } else { patience };
-            let patience = deadline.saturating_duration_since(Instant::now());
-            if !matches!(self.exchange.read_head_bytes(patience).await, Ok(1..)) {
-                if is_http2 {
-                    self.exchange.carrier.transport = None;
-                }
-                return false;
             }
         }
     }
@@ -211,7 +186,7 @@ impl Connection {
         if self.exchange.client.is_health_check() { timeout.min(HEALTH_CHECK_TIMEOUT) } else { timeout }
     }
 
-    async fn read_head(&mut self) -> Result<Option<Box<RequestHead>>, Over> {
+    async fn read_head(&mut self) -> Next {
         let mut scanner = HeadScanner::new();
         let head_timeout = self.head_timeout();
         let exchange = &mut self.exchange;
@@ -221,26 +196,35 @@ impl Connection {
             carrier.buffer = Vec::new();
         }
         // A new connection must send a head within the timeout; between requests the idle timeout applies.
-        let mut deadline = self.opened.take().map(|opened| opened + head_timeout);
+        let opened = self.opened.take();
+        let mut deadline = opened.map(|opened| opened + head_timeout);
         if !carrier.buffer.is_empty() && exchange.arrival.is_none() {
             // It came together with what was before it.
             exchange.arrive().await;
         }
         loop {
-            let carrier = &mut exchange.carrier;
-            match scanner.parse(&carrier.buffer) {
+            let Exchange { local, client, carrier, arrival, .. } = exchange;
+            let begun = carrier.buffer.len().min(PREFACE.len());
+            self.may_be_http2 &= carrier.buffer[..begun] == PREFACE[..begun];
+            if self.may_be_http2 && begun == PREFACE.len() {
+                return Next::Http2;
+            }
+            let is_http2 = self.may_be_http2 && begun >= UNLIKE_METHODS;
+            let parsed = if is_http2 { Ok(Parsed::Incomplete) } else { scanner.parse(&carrier.buffer) };
+            match parsed {
                 Ok(Parsed::Complete { head, head_len }) => {
-                    if exchange.local.upstream.is_some() {
+                    if local.upstream.is_some() {
                         carrier.raw_head.clear();
                         carrier.raw_head.extend_from_slice(&carrier.buffer[..head_len]);
                     }
                     carrier.buffer.drain(..head_len);
-                    return Ok(Some(head));
+                    self.may_be_http2 = false;
+                    return Next::Request(head);
                 }
                 Ok(Parsed::Incomplete) => {}
                 Err(error) => {
                     exchange.refuse_head(error).await;
-                    return Err(Over::Linger);
+                    return Next::Over(Over::Linger);
                 }
             }
             debug_assert!(
@@ -248,30 +232,30 @@ impl Connection {
                 "the scanner refuses longer heads"
             );
             let patience = if carrier.buffer.is_empty() && deadline.is_none() {
-                let idle_timeout = exchange.local.shared.options.idle_timeout;
+                let idle_timeout = local.shared.options.idle_timeout;
                 if self.resumed.is_some() { RESUME_TIMEOUT.min(idle_timeout) } else { idle_timeout }
             } else {
                 let deadline = *deadline.get_or_insert_with(|| Instant::now() + head_timeout);
-                deadline.saturating_duration_since(Instant::now())
+                let sooner = opened.filter(|_| is_http2).map(|opened| opened + PREFACE_TIMEOUT);
+                sooner.unwrap_or(deadline).min(deadline).saturating_duration_since(Instant::now())
             };
-            let late = match exchange.read_head_bytes(patience).await {
-                Ok(0) => return Ok(None),
-                Ok(_) => false,
-                Err(error) => {
-                    let is_late = error.kind() == std::io::ErrorKind::TimedOut;
-                    if !is_late || exchange.carrier.buffer.is_empty() {
-                        return Ok(None);
-                    }
-                    true
-                }
+            let Some(transport) = &mut carrier.transport else { return Next::Over(Over::Quiet) };
+            let arriving = Arriving { local, client, arrival };
+            let is_late = match transport.read(&mut carrier.buffer, patience, Some(arriving)).await {
+                Ok(read) if read > 0 => false,
+                Err(error) if error.kind() == std::io::ErrorKind::TimedOut => true,
+                Ok(_) | Err(_) => return Next::Over(Over::Quiet),
             };
-            if late {
+            if is_late && (is_http2 || carrier.buffer.is_empty()) {
+                return Next::Over(Over::Quiet);
+            }
+            if is_late {
                 let message = format!(
                     "no complete head arrived within {} s: send it without pauses",
                     head_timeout.as_secs()
                 );
                 exchange.send_status(&Status::other(408, message), None).await;
-                return Err(Over::Linger);
+                return Next::Over(Over::Linger);
             }
         }
     }

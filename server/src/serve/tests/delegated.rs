@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::{Ask, Got, NOW, World, run};
 use crate::auth::delegated::DelegatedOptions;
 use crate::auth::{Guard, Options, PeerCertificate};
+use crate::frontend::Frontend as _;
 use crate::frontend::{ByHost, Reply};
 use crate::http::base64url;
 use crate::http::request::{Parsed, parse_head};
@@ -276,7 +277,7 @@ fn admission<'a>(world: &'a World, token: &str, target: &str) -> Pin<Box<dyn Fut
     Box::pin(async move {
         let routed = target_of(&head.path);
         let (app, host) = (&world.app, &world.host);
-        crate::serve::admit(app, host, &head, routed, None, super::Host::wall(host)).await.1.is_ok()
+        app.admit(host, &head, routed, None, super::Host::wall(host)).await.1.is_ok()
     })
 }
 

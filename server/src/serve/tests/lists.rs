@@ -157,14 +157,8 @@ fn long_lists_come_in_pieces_of_one_state() {
 
     // Piece by piece, with a write between.
     let head = head(&format!("GET {CONFIG_MAPS} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-    let (_, admitted) = run(super::super::admit(
-        &world.app,
-        &world.host,
-        &head,
-        target_of(&head.path),
-        None,
-        world.host.wall(),
-    ));
+    let (_, admitted) =
+        run(world.app.admit(&world.host, &head, target_of(&head.path), None, world.host.wall()));
     let admitted = admitted.expect("all may");
     let left = Left(Cell::new(usize::MAX));
     let reply = run(world.app.handle(&world.host, &head, &admitted, bytes::Bytes::new(), &left));
@@ -248,14 +242,8 @@ fn a_read_is_answered_from_the_catalog_that_it_was_authorized_with() {
     let get = head(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     let post = head(&format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n"));
     let [read, write] = [&get, &post].map(|head| {
-        let (_, admitted) = run(super::super::admit(
-            &world.app,
-            &world.host,
-            head,
-            target_of(&head.path),
-            None,
-            world.host.wall(),
-        ));
+        let (_, admitted) =
+            run(world.app.admit(&world.host, head, target_of(&head.path), None, world.host.wall()));
         admitted.expect("all may")
     });
     world.app.catalogs().replace(Registry::builtin());

@@ -333,8 +333,7 @@ impl World {
         head.push_str("\r\n");
         let Ok(Parsed::Complete { head, .. }) = parse_head(head.as_bytes()) else { panic!("{head}") };
         let routed = target_of(&head.path);
-        let admitted =
-            run(super::admit(&self.app, &self.host, &head, routed, certificate, self.host.wall())).1;
+        let admitted = run(self.app.admit(&self.host, &head, routed, certificate, self.host.wall())).1;
         let mut reply = match admitted {
             Ok(admitted) => {
                 let left = Left(Cell::new(self.budget));
