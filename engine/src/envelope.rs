@@ -1,9 +1,10 @@
 //! The JSON envelope of a watch event, as Kubernetes writes it: its type and its object, on one line.
 
-use crate::message::{Draft, MessageKind};
+use crate::message::MessageKind;
 
 const ERROR_OPENING: &[u8] = b"{\"type\":\"ERROR\",\"object\":";
-const CLOSING: &[u8] = b"}\n";
+/// What follows the object of an event.
+pub(crate) const CLOSING: &[u8] = b"}\n";
 
 const fn opening(kind: MessageKind) -> &'static [u8] {
     match kind {
@@ -22,22 +23,7 @@ pub fn event<T>(out: &mut Vec<u8>, kind: MessageKind, write_object: impl FnOnce(
     written
 }
 
-/// Begins an event in a draft: the object is appended next, then [`close`].
-pub(crate) fn open(draft: &mut Draft<'_>, kind: MessageKind) {
-    draft.payload().extend_from_slice(opening(kind));
-}
-
-/// Begins an ERROR: the Status is appended next, then [`close`].
-pub(crate) fn open_error(draft: &mut Draft<'_>) {
-    draft.payload().extend_from_slice(ERROR_OPENING);
-}
-
-/// Ends what [`open`] or [`open_error`] began.
-pub(crate) fn close(draft: &mut Draft<'_>) {
-    draft.payload().extend_from_slice(CLOSING);
-}
-
-/// Appends an ERROR event around a Status object.
+/// Appends an ERROR event around a Status object, after which [`CLOSING`] follows.
 pub fn error(out: &mut Vec<u8>, status: &[u8]) {
     out.extend_from_slice(ERROR_OPENING);
     out.extend_from_slice(status);

@@ -6,15 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 
+use crate::codec::{Decoder, Reading};
 use crate::encoding::{Encode, Encoding};
 use crate::event::Event;
 use crate::failpoints::{Failpoint, is_on};
 use crate::framing::{Framing, Framings};
 use crate::gap::Gap;
 use crate::index::{Expired, Past, Snapshot};
-use crate::key::ResourceId;
+use crate::key::{Key, ResourceId};
 use crate::key_range::KeyRange;
+use crate::object::Object;
 use crate::resource::Schema;
 use crate::revision::{Position, Revision};
 use crate::ring::Reader;
@@ -41,6 +44,8 @@ pub struct Feed {
     /// An upper bound of the unreadable keys in the state up to the ring's head: raised before the events that make
     /// one unreadable are visible, lowered after the snapshot in which one is readable again.
     pub(crate) unreadable: Arc<AtomicUsize>,
+    /// Bytes of messages in the window.
+    pub(crate) window_bytes: Arc<AtomicU64>,
     /// Bytes that the window may hold now; never more than the [`RingLimits`](crate::RingLimits) say.
     pub(crate) window_bytes_max: Arc<AtomicU64>,
     /// What the source skipped, oldest first: a few, used only where a watch or a list begins.
@@ -137,6 +142,12 @@ impl Feed {
         self.ring.head().since(self.ring.oldest())
     }
 
+    /// Bytes of messages in the window.
+    #[must_use]
+    pub fn window_bytes(&self) -> u64 {
+        self.window_bytes.load(Ordering::Relaxed)
+    }
+
     /// Bytes that the window may hold now.
     #[must_use]
     pub fn window_bytes_max(&self) -> u64 {
@@ -199,9 +210,21 @@ impl Feed {
         &self.schema
     }
 
-    /// Counts messages that were made by decoding.
-    pub(crate) fn count_messages(&self, made: u64) {
-        self.messages_made.fetch_add(made, Ordering::Relaxed);
+    /// The state that `value`, written by `revision`, makes of a key that held `before`; its message, if it has one, is made in the
+    /// framing of its encoding. A value with a reading is not read again, unless it is in protobuf.
+    pub(crate) fn object(
+        &self,
+        decoder: &mut Decoder,
+        key: Key,
+        value: (&Bytes, Option<&Reading>),
+        revision: Revision,
+        before: Option<&Object>,
+    ) -> Arc<Object> {
+        let (resource, framings) = (self.schema.get(key.resource()), self.framings);
+        let kept = decoder.decode(framings, resource, value, revision, Object::kind_after(before));
+        let object = Object::new(key, revision, kept, (resource, framings.json), value.0, before);
+        self.messages_made.fetch_add(object.messages(), Ordering::Relaxed);
+        Arc::new(object)
     }
 
     pub(crate) fn messages_counter(&self) -> &AtomicU64 {

@@ -187,12 +187,7 @@ impl History {
         if let Some(last) = self.state.get(key).filter(|last| last.revision() == at) {
             return Arc::clone(last);
         }
-        let resource = self.feed.schema.get(key.resource());
-        let framings = self.feed.framings;
-        let object =
-            Object::new(&mut self.decoder, framings, resource, key.clone(), (value, None), at, before);
-        self.feed.count_messages(object.messages());
-        Arc::new(object)
+        self.feed.object(&mut self.decoder, key.clone(), (value, None), at, before)
     }
 
     /// What was taken, which is all that happened up to the state; then it is empty. `as_of_seconds` is the wall time since the Unix

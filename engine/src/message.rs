@@ -111,15 +111,6 @@ pub(crate) struct Draft<'a> {
     bytes: Vec<u8>,
 }
 
-/// What goes around the payload of a draft, besides the tail of its framing.
-#[derive(Debug)]
-pub(crate) struct Around {
-    head: Head,
-    head_len: usize,
-    /// The attributes of the object that it announces.
-    behind: Vec<u8>,
-}
-
 impl<'a> Draft<'a> {
     pub(crate) fn new(framing: &'a Framing, capacity: usize) -> Self {
         let mut bytes = SPARE.take();
@@ -138,52 +129,38 @@ impl<'a> Draft<'a> {
         self.bytes.len() - HEAD_MAX
     }
 
-    /// The payload so far.
-    pub(crate) fn written(&self) -> &[u8] {
-        &self.bytes[HEAD_MAX..]
-    }
-
-    /// What goes around the payload, which is complete. Nothing is behind the message.
-    fn bare(&self) -> Around {
-        let mut head = [0; HEAD_MAX];
-        let head_len = (self.framing.head)(self.len(), &mut head);
-        Around { head, head_len, behind: Vec::new() }
-    }
-
-    /// The same with what goes behind the message for its object to have these attributes. `place` returns where in the payload a
-    /// text may stand. `None`: the message is too large.
-    pub(crate) fn around(
-        &self,
-        texts: &AttributeTexts<'_>,
-        place: impl Fn(&str) -> Option<usize>,
-    ) -> Option<(Around, Table)> {
-        let mut around = self.bare();
-        let head = around.head_len;
-        let before = head + self.len() + self.framing.tail.len();
-        let table = texts.push(&mut around.behind, before, |text| {
-            let at = place(text)?;
-            let stands = self.written().get(at..)?.starts_with(text.as_bytes());
-            stands.then_some(head + at)
-        });
-        u32::try_from(around.behind.len()).ok()?;
-        Some((around, table?))
-    }
-
     pub(crate) fn finish(self) -> Message {
-        let around = self.bare();
-        self.finish_with(&around)
+        self.finish_with(None, |_| None).0
     }
 
-    /// The message, with this around its payload.
-    pub(crate) fn finish_with(mut self, Around { head, head_len, behind }: &Around) -> Message {
-        self.bytes[..HEAD_MAX].copy_from_slice(head);
+    /// The message, with the attributes of its object behind it, if they are given; `place` returns where in the payload one of them
+    /// may stand. No table: there are none, or the message is too large for them.
+    pub(crate) fn finish_with(
+        mut self,
+        attributes: Option<&AttributeTexts<'_>>,
+        place: impl Fn(&str) -> Option<usize>,
+    ) -> (Message, Option<Table>) {
+        let payload = HEAD_MAX..self.bytes.len();
+        let mut head: Head = [0; HEAD_MAX];
+        let len = (self.framing.head)(payload.len(), &mut head);
+        self.bytes[..HEAD_MAX].copy_from_slice(&head);
         self.bytes.extend_from_slice(self.framing.tail);
-        self.bytes.extend_from_slice(behind);
+        let first = HEAD_MAX - len;
+        let mut behind = Vec::new();
+        let table = attributes.and_then(|texts| {
+            texts.push(&mut behind, self.bytes.len() - first, |text| {
+                let at = place(text)?;
+                let stands = self.bytes[payload.clone()].get(at..)?.starts_with(text.as_bytes());
+                stands.then_some(len + at)
+            })
+        });
+        self.bytes.extend_from_slice(&behind);
+        let behind = u32::try_from(behind.len()).ok();
         let small = |len: usize| u8::try_from(len).expect("a framing adds a few bytes");
         let message = Message {
-            bytes: Arc::from(&self.bytes[HEAD_MAX - head_len..]),
-            behind: u32::try_from(behind.len()).expect("attributes are counted in 32 bits"),
-            head: small(*head_len),
+            bytes: Arc::from(&self.bytes[first..]),
+            behind: behind.unwrap_or_default(),
+            head: small(len),
             tail: small(self.framing.tail.len()),
             ends: false,
         };
@@ -191,7 +168,7 @@ impl<'a> Draft<'a> {
             self.bytes.clear();
             SPARE.set(self.bytes);
         }
-        message
+        (message, table.filter(|_| behind.is_some()))
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use crate::attributes::Attributes;
-use crate::codec::{DecodeError, Decoder, Kept, Reading, Value, protobuf, push_json_event};
+use crate::codec::{DecodeError, Decoder, Kept, Value, protobuf, push_json_event};
 use crate::encoding::{Encoding, Failure, json};
 use crate::envelope;
 use crate::framing::{BARE, Framing, Framings};
@@ -41,11 +41,9 @@ impl Unreadable {
         let text = json::unreadable(&resource.qualified_plural(), path, &error.to_string());
         let status = json::status(&Failure::Unreadable { why: &text });
         let mut draft = Draft::new(framing, status.len() + 64);
-        envelope::open_error(&mut draft);
-        let start = draft.len();
-        draft.payload().extend_from_slice(&status);
-        let status = start..draft.len();
-        envelope::close(&mut draft);
+        envelope::error(draft.payload(), &status);
+        let end = draft.len() - envelope::CLOSING.len();
+        let status = end - status.len()..end;
         Self {
             error,
             text,
@@ -110,28 +108,29 @@ pub struct Object {
 const _: () = assert!(size_of::<Object>() <= 112);
 
 impl Object {
-    /// The state that `value` makes of a key that held `before`; its message, if it has one, is made in the framing of its
-    /// encoding. A value with a `reading` is not read again, unless it is in protobuf.
+    /// The kind of the event that makes a state of a key that held `before`.
+    pub(crate) fn kind_after(before: Option<&Self>) -> MessageKind {
+        match before {
+            Some(before) if before.kept.is_ok() => MessageKind::Modified,
+            // For a watch, a value that could not be served did not exist.
+            Some(_) | None => MessageKind::Added,
+        }
+    }
+
+    /// The state of a key that held `before`: what is kept of `value`, or why that cannot be read; a watch is told so in `framing`.
     pub(crate) fn new(
-        decoder: &mut Decoder,
-        framings: Framings,
-        resource: &Resource,
         key: Key,
-        value: (&Bytes, Option<&Reading>),
         revision: Revision,
+        kept: Result<Kept, DecodeError>,
+        (resource, framing): (&Resource, &Framing),
+        value: &Bytes,
         before: Option<&Self>,
     ) -> Self {
-        // For a watch, a value that could not be served did not exist.
-        let known = before.is_some_and(|before| before.kept.is_ok());
-        let kind = if known { MessageKind::Modified } else { MessageKind::Added };
-        match decoder.decode(framings, resource, value, revision, kind) {
-            Ok(kept) => Self { key, revision, kept: Ok(kept) },
-            Err(error) => {
-                let since = before.and_then(Self::unreadable).map_or(revision, Unreadable::since);
-                let why = Unreadable::new(framings.json, resource, key.path(), value.0.clone(), since, error);
-                Self { key, revision, kept: Err(Box::new(why)) }
-            }
-        }
+        let kept = kept.map_err(|error| {
+            let since = before.and_then(Self::unreadable).map_or(revision, Unreadable::since);
+            Box::new(Unreadable::new(framing, resource, key.path(), value.clone(), since, error))
+        });
+        Self { key, revision, kept }
     }
 
     /// A state as its writer sees it: `value`, written by `revision`.
@@ -144,7 +143,8 @@ impl Object {
         revision: Revision,
     ) -> Self {
         let bare = Framings { json: &BARE, protobuf: &BARE };
-        Self::new(decoder, bare, resource, key, (value, None), revision, None)
+        let kept = decoder.decode(bare, resource, (value, None), revision, Self::kind_after(None));
+        Self::new(key, revision, kept, (resource, &BARE), value, None)
     }
 
     /// Why the stored value cannot be served, if it cannot.

@@ -77,6 +77,15 @@ impl fmt::Display for BatchError {
 
 impl std::error::Error for BatchError {}
 
+/// Called when something new is visible.
+struct Waker(Box<dyn Fn() + Send>);
+
+impl fmt::Debug for Waker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Waker").finish_non_exhaustive()
+    }
+}
+
 /// The one writer. Lives on one thread.
 #[derive(Debug)]
 pub struct Publisher {
@@ -92,6 +101,8 @@ pub struct Publisher {
     bytes_forgotten: u64,
     arrived: Tick,
     staged: Vec<Event>,
+    /// Wakes the shards.
+    waker: Option<Waker>,
 }
 
 impl Publisher {
@@ -132,6 +143,7 @@ impl Publisher {
             shards: (0..shards).map(|_| AtomicU64::new(NOT_BEGUN)).collect(),
             messages_made: Arc::new(AtomicU64::new(0)),
             unreadable: Arc::new(AtomicUsize::new(0)),
+            window_bytes: Arc::default(),
             window_bytes_max: Arc::new(AtomicU64::new(limits.bytes)),
             gaps: Arc::default(),
             added: Arc::default(),
@@ -148,15 +160,22 @@ impl Publisher {
             bytes_forgotten: BYTES_FIRST,
             arrived: Tick::ZERO,
             staged: Vec::new(),
+            waker: None,
         };
         (publisher, feed)
+    }
+
+    /// Has `wake` called after each [`Publisher::publish`]: whoever drives the shards turns them then.
+    pub fn set_waker(&mut self, wake: impl Fn() + Send + 'static) {
+        self.waker = Some(Waker(Box::new(wake)));
     }
 
     /// Puts an object into the index without an event: part of the state that the source began with, or that it had when a
     /// resource was added: see [`Publisher::add`].
     /// Visible with the next [`Publisher::publish`]. A value that cannot be served becomes an unreadable object.
     pub fn load(&mut self, key: Key, revision: Revision, value: &Bytes) {
-        let object = self.decode(key, revision, (value, None));
+        let before = self.index.get(&key).map(|before| &**before);
+        let object = self.feed.object(&mut self.decoder, key, (value, None), revision, before);
         self.index.put(object);
     }
 
@@ -195,8 +214,8 @@ impl Publisher {
         self.arrived
     }
 
-    /// Takes what one revision changed: whole, or not at all. Visible with the next [`Publisher::publish`]. Without changes it is
-    /// progress. A value that cannot be served becomes an unreadable object. Of one revision the events of such values come
+    /// Takes what one revision changed: whole, or not at all. Visible with the next [`Publisher::publish`]. One without changes
+    /// is progress. A value that cannot be served becomes an unreadable object. Of one revision the events of such values come
     /// first, so that a watch which ends there has seen all of the revisions before and nothing of this one.
     ///
     /// `as_of_seconds` is the wall time since the Unix epoch, for ages shown in Tables.
@@ -218,10 +237,6 @@ impl Publisher {
         readings: &[Option<Arc<Reading>>],
         as_of_seconds: u64,
     ) -> Result<(), BatchError> {
-        if batch.changes.is_empty() {
-            self.handle_progress(batch.revision);
-            return Ok(());
-        }
         if batch.revision <= self.index.revision {
             return Err(BatchError::NotNewer { newest: self.index.revision });
         }
@@ -269,12 +284,15 @@ impl Publisher {
         self.handle_progress(gap.next);
     }
 
-    /// Makes everything taken so far visible to all shards, and keeps the window within its limit of bytes.
+    /// Makes everything taken so far visible to all shards, keeps the window within its limit of bytes, and wakes the shards.
     pub fn publish(&mut self) {
         self.publish_events();
         self.publish_state();
         self.count_forgotten();
         self.trim();
+        if let Some(Waker(wake)) = &self.waker {
+            wake();
+        }
     }
 
     /// Keeps the window within its events and bytes, as far as it may. True when something had to be forgotten: shards are to
@@ -417,15 +435,7 @@ impl Publisher {
     fn count_forgotten(&mut self) {
         let oldest = self.ring.peek_oldest();
         self.bytes_forgotten = oldest.map_or(self.bytes_published, |oldest| oldest.bytes_before());
-    }
-
-    fn decode(&mut self, key: Key, revision: Revision, value: (&Bytes, Option<&Reading>)) -> Arc<Object> {
-        let resource = self.feed.schema.get(key.resource());
-        let before = self.index.get(&key).map(|before| &**before);
-        let object =
-            Object::new(&mut self.decoder, self.feed.framings, resource, key, value, revision, before);
-        self.feed.count_messages(object.messages());
-        Arc::new(object)
+        self.feed.window_bytes.store(self.window_bytes(), Ordering::Relaxed);
     }
 
     /// Puts one change into the index and among the staged events. True when its value is unreadable.
@@ -438,7 +448,9 @@ impl Publisher {
     ) -> bool {
         let (before, now) = match &change.value {
             Some(value) => {
-                let object = self.decode(change.key.clone(), revision, (value, reading));
+                let (key, value) = (change.key.clone(), (value, reading));
+                let before = self.index.get(&key).map(|before| &**before);
+                let object = self.feed.object(&mut self.decoder, key, value, revision, before);
                 (self.index.put(Arc::clone(&object)), Some(object))
             }
             None => match self.index.remove(&change.key) {

@@ -81,3 +81,24 @@ impl<T> Announced<T> {
         })
     }
 }
+
+/// Which parts of what is read were copied into an object, and where to: at most four.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    /// Where they begin in what is read and in the object, in this order.
+    begin: [(usize, usize); 4],
+    len: usize,
+}
+
+impl Copies {
+    pub(super) fn add(&mut self, from: usize, to: usize) {
+        self.begin[self.len] = (from, to);
+        self.len += 1;
+    }
+
+    /// Where a byte of what is read is in the object, if nothing before it in its part got longer.
+    pub(super) fn place(&self, at: usize) -> Option<usize> {
+        let (from, to) = self.begin[..self.len].iter().rfind(|(from, _)| *from <= at)?;
+        Some(to.saturating_add(at - from))
+    }
+}

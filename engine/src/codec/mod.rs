@@ -165,9 +165,9 @@ impl Decoder {
             Some(ReadValue::Protobuf(_, read)) => value = read,
             Some(ReadValue::Opaque(bytes)) => return Ok(Kept::Opaque(bytes.clone())),
         }
-        let mut other = None;
+        let mut converted = None;
         loop {
-            let value = other.as_ref().unwrap_or(value);
+            let value = converted.as_ref().unwrap_or(value);
             let kept = match Form::of(resource, value) {
                 Form::Json => self
                     .json
@@ -180,13 +180,13 @@ impl Decoder {
                 }
                 Form::Opaque => Ok(Kept::Opaque(value.clone())),
             };
-            let error = match &kept {
-                Err(error) if other.is_none() => error,
+            match &kept {
+                // Once: then it is of the resource's version.
+                Err(error) if converted.is_none() => match convert(resource, error, value) {
+                    Some(other) => converted = Some(other),
+                    None => return kept,
+                },
                 Ok(_) | Err(_) => return kept,
-            };
-            other = converted(resource, error, value).map(Bytes::from);
-            if other.is_none() {
-                return kept;
             }
         }
     }
@@ -198,8 +198,8 @@ impl Decoder {
     pub fn read(&mut self, resource: &Resource, value: &Bytes) -> Result<Reading, DecodeError> {
         let own = self.read_own(resource, value);
         let Err(error) = &own else { return own };
-        match converted(resource, error, value) {
-            Some(value) => self.read_own(resource, &value.into()),
+        match convert(resource, error, value) {
+            Some(value) => self.read_own(resource, &value),
             None => own,
         }
     }
@@ -236,11 +236,10 @@ impl<'a> Form<'a> {
 }
 
 /// A value that is unreadable for being of another version, in the version of its resource.
-fn converted(resource: &Resource, error: &DecodeError, value: &[u8]) -> Option<Vec<u8>> {
+fn convert(resource: &Resource, error: &DecodeError, value: &[u8]) -> Option<Bytes> {
     let versions = resource.versions.as_ref()?;
-    matches!(error, DecodeError::OtherVersion { .. } | DecodeError::OtherType { .. })
-        .then(|| versions.convert(value))
-        .flatten()
+    let is_other = matches!(error, DecodeError::OtherVersion { .. } | DecodeError::OtherType { .. });
+    is_other.then(|| versions.convert(value)).flatten().map(Bytes::from)
 }
 
 #[cfg(test)]

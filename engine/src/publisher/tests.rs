@@ -59,6 +59,26 @@ fn paths<'a>(objects: impl Iterator<Item = &'a Arc<Object>>) -> Vec<&'a str> {
 }
 
 #[test]
+fn the_shards_are_woken_when_everything_is_visible() {
+    let (mut publisher, feed) = publisher();
+    let (seen, woken) = (feed.clone(), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&woken);
+    publisher.set_waker(move || {
+        let number = count.fetch_add(1, Ordering::Relaxed) + 1;
+        let (events, revision) = (seen.window(), seen.revision());
+        assert_eq!((events, revision), (number as u64, Revision::new(number as u64)));
+    });
+    assert_eq!(feed.window_bytes(), 0);
+    for revision in 1..=3 {
+        batch(&mut publisher, revision, &[("a/x", Some(GOOD))]);
+        assert_eq!(feed.window_bytes(), publisher.window_bytes());
+    }
+    assert_eq!(woken.load(Ordering::Relaxed), 3);
+    publisher.compact(Revision::new(2));
+    assert!(feed.window_bytes() > 0 && feed.window_bytes() == publisher.window_bytes());
+}
+
+#[test]
 fn a_window_that_may_hold_less_forgets_the_oldest_and_grows_again() {
     let (mut publisher, feed) = publisher();
     for revision in 1..=20 {

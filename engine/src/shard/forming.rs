@@ -31,7 +31,9 @@ impl Shard {
                 Some(event) => event,
                 None => match self.feed.ring.get(forming.at) {
                     Ok(event) => {
-                        self.take_event(&mut forming, &event);
+                        forming.count(&event);
+                        self.table.next_noted = forming.at;
+                        forming.looks += self.find_candidates(&event);
                         event
                     }
                     Err(Missing::NotYet) => break,
@@ -62,27 +64,20 @@ impl Shard {
         self.formed(&forming, now);
     }
 
-    /// Takes the next event into the round, and looks up which classes it may match.
-    fn take_event(&mut self, forming: &mut Forming, event: &Event) {
-        forming.at = forming.at.next();
-        self.table.next_noted = forming.at;
-        forming.revision = event.revision;
-        forming.arrived.get_or_insert(event.arrived);
-        forming.events += 1;
-        forming.bytes += event.weight();
-        forming.asked = 0;
-        forming.looks += 1;
+    /// Looks up which classes an event may match. Returns the number of looks.
+    fn find_candidates(&mut self, event: &Event) -> usize {
         let candidates = &mut self.round.candidates;
         if event.refusal().is_some() {
-            forming.unreadable = true;
             candidates.clear();
             if !is_on(Failpoint::UnreadableSkipped) {
                 self.table.interest.covering(event.key(), candidates);
             }
+            0
         } else if is_on(Failpoint::SkippedEvent) && event.position.get() % 17 == 3 {
             candidates.clear();
+            0
         } else {
-            forming.looks += self.table.interest.candidates(event, candidates);
+            self.table.interest.candidates(event, candidates)
         }
     }
 

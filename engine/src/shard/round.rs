@@ -107,4 +107,16 @@ impl Forming {
             arrived: None,
         }
     }
+
+    /// The next event is taken into the round.
+    pub(super) fn count(&mut self, event: &Event) {
+        self.at = self.at.next();
+        self.revision = event.revision;
+        self.arrived.get_or_insert(event.arrived);
+        self.events += 1;
+        self.bytes += event.weight();
+        self.asked = 0;
+        self.looks += 1;
+        self.unreadable |= event.refusal().is_some();
+    }
 }

@@ -123,11 +123,11 @@ impl Decoder {
         }
         let found = scan::places(&text).map_err(|scan::EscapedName| DecodeError::EscapedName)?;
         // The parser leaves a string where it was, so it stands at the same place in the value.
-        let copied_to = match &text {
+        let address = match &text {
             Cow::Borrowed(part) => Some(copy + (part.as_ptr().addr() - value.as_ptr().addr())),
             Cow::Owned(_) => None,
         };
-        Ok(Ready { text, escapes: marks.escapes, found, texts, copied_to })
+        Ok(Ready { text, escapes: marks.escapes, found, texts, address })
     }
 }
 

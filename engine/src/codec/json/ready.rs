@@ -8,9 +8,10 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::{Announced, BESIDE, Places, scan};
+use super::{BESIDE, Places, scan};
 use crate::attributes::{AttributeTexts, KeptTexts};
 use crate::codec::DecodeError;
+use crate::codec::announced::{Announced, Copies};
 use crate::decimal::decimal;
 use crate::envelope;
 use crate::escape;
@@ -48,7 +49,7 @@ impl ReadJson {
             escapes: self.escapes,
             found: self.found.clone(),
             texts: self.attributes.of(&self.text),
-            copied_to: Some(self.text.as_ptr().addr()),
+            address: Some(self.text.as_ptr().addr()),
         }
     }
 
@@ -66,16 +67,16 @@ pub(in crate::codec) struct Ready<'a> {
     /// It has characters that must be escaped.
     pub(super) escapes: bool,
     pub(super) found: scan::Places,
-    /// Attributes: those that are in the value are parts of a copy of it.
+    /// Attributes: many are parts of what was read, which is the text or a copy of it.
     pub(super) texts: AttributeTexts<'a>,
-    /// Where the text begins in the copy; `None`: it was made anew, and nothing is found again.
-    pub(super) copied_to: Option<usize>,
+    /// The address of the text in what was read; `None`: the text was made anew, and no attribute is found in it.
+    pub(super) address: Option<usize>,
 }
 
 impl Ready<'_> {
     /// Where in the text an attribute may stand.
     fn place(&self, attribute: &str) -> Option<usize> {
-        let at = attribute.as_ptr().addr().checked_sub(self.copied_to?)?;
+        let at = attribute.as_ptr().addr().checked_sub(self.address?)?;
         (at < self.text.len()).then_some(at)
     }
 
@@ -88,37 +89,16 @@ impl Ready<'_> {
         kind: MessageKind,
     ) -> Result<Announced<Places>, DecodeError> {
         let mut draft = Draft::new(framing, self.text.len() + BESIDE);
-        envelope::open(&mut draft, kind);
-        let start = draft.len();
-        let (places, copies) =
-            splice(resource, &self.text, self.escapes, &self.found, revision, draft.payload());
-        let end = draft.len();
-        envelope::close(&mut draft);
-        let place = |attribute: &str| Some(start + copies.place(self.place(attribute)?)?);
-        let around = draft.around(&self.texts, place);
-        let (around, table) = around.ok_or(DecodeError::TooLarge(end - start))?;
-        Announced::new(draft.finish_with(&around), kind, start..end, table, places)
-    }
-}
-
-/// Which parts of a text were copied, and where to: at most three.
-#[derive(Debug, Default)]
-struct Copies {
-    /// Where they begin in the text and in the object, in this order.
-    begin: [(usize, usize); 3],
-    len: usize,
-}
-
-impl Copies {
-    fn add(&mut self, from: usize, to: usize) {
-        self.begin[self.len] = (from, to);
-        self.len += 1;
-    }
-
-    /// Where a byte of the text is in the object, if nothing before it in its part got longer.
-    fn place(&self, at: usize) -> Option<usize> {
-        let (from, to) = self.begin[..self.len].iter().rfind(|(from, _)| *from <= at)?;
-        Some(to + at - from)
+        let first = draft.payload().len();
+        let (object, places, copies) = envelope::event(draft.payload(), kind, |out| {
+            let start = out.len() - first;
+            let (places, copies) = splice(resource, &self.text, self.escapes, &self.found, revision, out);
+            (start..out.len() - first, places, copies)
+        });
+        let place = |attribute: &str| Some(object.start + copies.place(self.place(attribute)?)?);
+        let (message, table) = draft.finish_with(Some(&self.texts), place);
+        let table = table.ok_or_else(|| DecodeError::TooLarge(object.len()))?;
+        Announced::new(message, kind, object, table, places)
     }
 }
 

@@ -9,7 +9,7 @@ pub mod wire;
 use std::borrow::Cow;
 
 use super::DecodeError;
-use super::announced::Announced;
+use super::announced::{Announced, Copies};
 use crate::decimal::decimal;
 use crate::framing::Framing;
 use crate::message::{Draft, MessageKind};
@@ -160,14 +160,20 @@ impl<'a> Places<'a> {
         self.rest.0.len() + field_len(METADATA, self.metadata_len(digits)) + self.rest.1.len()
     }
 
-    /// Appends the message with a revision.
-    fn push(&self, out: &mut Vec<u8>, digits: &[u8]) {
-        out.extend_from_slice(self.rest.0);
+    /// Appends the message with a revision. Returns from which addresses its parts were copied, and to where.
+    fn push(&self, out: &mut Vec<u8>, digits: &[u8]) -> Copies {
+        let mut copies = Copies::default();
+        let mut copy = |out: &mut Vec<u8>, part: &[u8]| {
+            copies.add(part.as_ptr().addr(), out.len());
+            out.extend_from_slice(part);
+        };
+        copy(out, self.rest.0);
         open_field(out, METADATA, self.metadata_len(digits));
-        out.extend_from_slice(self.metadata.0);
+        copy(out, self.metadata.0);
         push_field(out, RESOURCE_VERSION, digits);
-        out.extend_from_slice(self.metadata.1);
-        out.extend_from_slice(self.rest.1);
+        copy(out, self.metadata.1);
+        copy(out, self.rest.1);
+        copies
     }
 }
 
@@ -318,18 +324,17 @@ pub(super) fn announce(
     let digits = decimal(revision.get(), &mut digits);
     let message_len = places.len(digits);
     let len = Envelope::len(types, message_len);
+    let texts = of.read(message).map_err(DecodeError::Message)?;
     let mut draft = Draft::new(framing, len + BESIDE);
+    let first = draft.payload().len();
     open_event(draft.payload(), event_type(kind), len);
     let start = draft.len();
     Envelope::open(draft.payload(), types, message_len);
-    let message_at = draft.len();
-    places.push(draft.payload(), digits);
+    let copies = places.push(draft.payload(), digits);
     Envelope::close(draft.payload());
-    let end = draft.len();
-    debug_assert_eq!(end - start, len);
-    let written = draft.written();
-    let texts = of.read(&written[message_at..message_at + message_len]).map_err(DecodeError::Message)?;
-    let place = |text: &str| text.as_ptr().addr().checked_sub(written.as_ptr().addr());
-    let (around, table) = draft.around(&texts, place).ok_or(DecodeError::TooLarge(len))?;
-    Announced::new(draft.finish_with(&around), kind, start..end, table, of.clone())
+    let object = start..draft.len();
+    debug_assert_eq!(object.len(), len);
+    let place = |text: &str| copies.place(text.as_ptr().addr())?.checked_sub(first);
+    let (message, table) = draft.finish_with(Some(&texts), place);
+    Announced::new(message, kind, object, table.ok_or(DecodeError::TooLarge(len))?, of.clone())
 }
