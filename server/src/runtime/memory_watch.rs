@@ -1,7 +1,6 @@
 //! The thread that monitors the memory of the process, and gives back what is free.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::memory::{Scarcity, judge, window};
@@ -30,7 +29,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<()> {
             let scarcity = judge(resident, max);
             shared.memory.note(scarcity);
             let epoch = shared.app.epoch();
-            let holds = shared.commands.stats.window_bytes.load(Ordering::Relaxed);
+            let holds = epoch.feed.window_bytes();
             let may = epoch.feed.window_bytes_max();
             let next = window(scarcity, holds, may, shared.ring.bytes);
             if next != may {

@@ -90,8 +90,6 @@ pub struct SourceStats {
     pub compacted: AtomicU64,
     /// From when the source had changes until they were visible to shards, one observation per publication.
     pub publishing: Durations,
-    /// Bytes of messages in the window.
-    pub window_bytes: AtomicU64,
     /// The disk is full: writes are refused until there is room.
     pub full: AtomicBool,
     /// The disk failed: every write is refused.

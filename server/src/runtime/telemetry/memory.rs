@@ -8,9 +8,10 @@ use crate::runtime::shared::Shared;
 /// Bytes by kind, in the order of the output.
 pub(in crate::runtime) fn kinds(shared: &Shared) -> [(&'static str, u64); 5] {
     let tallies = || shared.handles.0.iter().map(|handle| &handle.tally);
+    let epoch = shared.app.epoch();
     [
-        ("window", shared.commands.stats.window_bytes.load(Ordering::Relaxed)),
-        ("index", shared.app.epoch().feed.snapshot().bytes()),
+        ("window", epoch.feed.window_bytes()),
+        ("index", epoch.feed.snapshot().bytes()),
         ("watchers", tallies().map(|tally| tally.watchers_bytes.load(Ordering::Relaxed)).sum()),
         ("pages", tallies().map(|tally| tally.pages_bytes.load(Ordering::Relaxed)).sum()),
         ("requests", shared.account.charged()),

@@ -1,7 +1,5 @@
 //! The window: the part of the past that can be replayed, and its newest state.
 
-use std::sync::atomic::Ordering;
-
 use super::page::{Kind, Page};
 use crate::runtime::shared::Shared;
 
@@ -32,11 +30,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     );
     page.gauge("revcast_window_events", "Events in the ring.", feed.window());
     page.gauge("revcast_window_events_max", "Events that fit into the ring.", shared.ring.events);
-    page.gauge(
-        "revcast_window_bytes",
-        "Bytes of messages that the ring keeps.",
-        shared.commands.stats.window_bytes.load(Ordering::Relaxed),
-    );
+    page.gauge("revcast_window_bytes", "Bytes of messages that the ring keeps.", feed.window_bytes());
     page.gauge("revcast_window_bytes_max", "Bytes that the ring may keep now.", feed.window_bytes_max());
     page.gauge(
         "revcast_window_age_seconds",

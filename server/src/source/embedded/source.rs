@@ -118,7 +118,7 @@ impl Source for EmbeddedSource {
         }
         // Memory may have become scarce since.
         if self.feeder.publisher.trim() {
-            self.feeder.show();
+            self.feeder.publisher.publish();
         }
         let compacted = self.compact_some();
         worked || compacted
@@ -178,15 +178,18 @@ impl EmbeddedSource {
                 for (batch, readings) in &batches {
                     if self.feeder.must_wait(batch) {
                         stats.backlogged.fetch_add(1, Ordering::Relaxed);
-                        self.feeder.show();
+                        self.feeder.publisher.publish();
                         while self.feeder.must_wait(batch) {
                             std::thread::park_timeout(BACKLOG_POLL);
                         }
                     }
                     let taken = self.feeder.publisher.handle_batch_with(batch, readings, seconds(now));
-                    taken.expect("the store's revisions grow");
+                    // The store gives each revision once, in order.
+                    taken.unwrap_or_else(|error| {
+                        panic!("revision {} cannot be published: {error}", batch.revision)
+                    });
                 }
-                self.feeder.show();
+                self.feeder.publisher.publish();
                 if !batches.is_empty() {
                     self.feeder.observe_arrived();
                 }
@@ -252,7 +255,7 @@ impl EmbeddedSource {
         let done: Vec<_> = self.to_compact.extract_if(.., |(upto, _)| *upto <= compacted).collect();
         let Some(newest) = done.iter().map(|(upto, _)| *upto).max() else { return };
         self.feeder.publisher.compact(newest);
-        self.feeder.show();
+        self.feeder.publisher.publish();
         for (upto, reply) in done {
             reply.send(Answer::Compacted(upto));
         }

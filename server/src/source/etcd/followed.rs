@@ -114,7 +114,7 @@ impl Followed {
     /// Serves it, as a new epoch. Another one was served until now, or none.
     pub(super) fn serve(&mut self, context: &EtcdContext) {
         let Some(unserved) = self.unserved.take() else { return };
-        self.feeder.show();
+        self.feeder.publisher.publish();
         context.progress().end();
         // The resources that are defined in it are served with it: not before, unless nothing is served yet.
         if !context.epochs.current().is_ready() {
@@ -146,7 +146,7 @@ impl Followed {
     pub(super) fn take_backfill(&mut self) {
         let Some((older, took)) = self.backfill.as_mut().and_then(Backfill::take) else { return };
         self.backfill = None;
-        let added = self.feeder.prepend(older);
+        let added = self.feeder.publisher.prepend(older);
         log::info(&format!(
             "added {added} older events from etcd's history to the window after {took:.1?}: watches resume after revision {}",
             self.feeder.publisher.forgotten()
@@ -174,7 +174,7 @@ impl Followed {
 
     /// Makes visible what was taken.
     pub(super) fn show(&mut self, context: &EtcdContext) {
-        self.feeder.show();
+        self.feeder.publisher.publish();
         if let Some(Unserved { to, from, .. }) = &self.unserved {
             let of = |revision: Revision| revision.get().saturating_sub(from.get());
             context.progress().reach(of(self.feeder.publisher.revision()).min(of(*to)), of(*to));
@@ -207,9 +207,10 @@ impl Followed {
     /// Takes one revision, after the objects of resources that it defines are loaded.
     pub(super) async fn take(&mut self, context: &EtcdContext, batch: &Batch) -> Result<(), SourceError> {
         context.definitions.follow(&batch.changes);
-        load::load_added(context, &mut self.feeder, self.cluster, batch.revision).await?;
+        load::load_added(context, &mut self.feeder.publisher, self.cluster, batch.revision).await?;
         let taken = self.feeder.publisher.handle_batch_with(batch, &[], load::wall_seconds());
-        taken.map_err(|error| SourceError::new(Fault::Broken, format!("etcd: {error}")))?;
+        // The assembler passes each revision once, in order.
+        taken.unwrap_or_else(|error| panic!("revision {} cannot be published: {error}", batch.revision));
         if self.is_served() && context.definitions.is_ahead() {
             self.show(context);
             let shards = Arc::clone(&context.shards);
@@ -281,7 +282,9 @@ impl Followed {
             match self.take(context, &batch).await {
                 Ok(()) => {}
                 Err(error) if error.fault == Fault::Broken => {
-                    return Err(Stop::Untold(format!("revision {} cannot be taken ({error})", raw.revision)));
+                    return Err(Stop::Untold(format!(
+                        "the objects of a new resource cannot be read ({error})"
+                    )));
                 }
                 Err(error) => return Err(Stop::Failed(error)),
             }

@@ -23,7 +23,6 @@ use super::pager::Pager;
 use super::read_index::revision;
 use super::write::number_of;
 use crate::progress::Step;
-use crate::source::feeder::Feeder;
 use crate::source::{Fault, SourceError};
 
 /// The timeout of one page before fewer keys are requested.
@@ -118,7 +117,7 @@ async fn definitions(
 /// Loads the objects of resources that were added, as they were at revision `at`. Nothing is taken unless all are there.
 pub(super) async fn load_added(
     context: &EtcdContext,
-    feeder: &mut Feeder,
+    publisher: &mut Publisher,
     cluster: u64,
     at: Revision,
 ) -> Result<(), SourceError> {
@@ -134,11 +133,11 @@ pub(super) async fn load_added(
     for folder in folders {
         let row = folder.resource;
         context.layout.add(folder);
-        feeder.publisher.add(row, at);
+        publisher.add(row, at);
     }
     for Listed { key, value, revision } in objects {
         if let Some(key) = context.layout.to_key(&key) {
-            feeder.publisher.load(key, revision, &value);
+            publisher.load(key, revision, &value);
         }
     }
     context.definitions.loaded();

@@ -32,7 +32,7 @@ pub(super) struct Keys {
 
 /// A stream that is open.
 pub(super) struct Messages {
-    /// Its messages, up to an error or until etcd closes it.
+    /// Its messages; an error is the last one. It ends when etcd closes the stream.
     pub(super) received: mpsc::Receiver<Result<Response, Stop>>,
     progress: mpsc::Sender<()>,
     reader: JoinHandle<()>,
@@ -139,9 +139,16 @@ impl Reader {
                 Err(error) => Err(Stop::Failed(explain(&error, false))),
             };
             let passed = match response {
-                Ok(response) if !self.segments.passes(&response) => self.take_part(response).await,
-                // After an error nothing comes.
-                response => self.sender.send(response).await.map_err(|_| Over),
+                Ok(response) if self.segments.is_alone() => {
+                    self.segments.note_alone(&response);
+                    self.sender.send(Ok(response)).await.map_err(|_| Over)
+                }
+                Ok(response) => self.take_of_several(response).await,
+                Err(stop) => {
+                    // Nobody may listen.
+                    let _ = self.sender.send(Err(stop)).await;
+                    Err(Over)
+                }
             };
             if passed.is_err() {
                 return;
@@ -149,8 +156,8 @@ impl Reader {
         }
     }
 
-    /// Takes a message of one watch of several.
-    async fn take_part(&mut self, response: Response) -> Result<(), Over> {
+    /// Takes a message of a stream that has several watches, or will have: its first one shows whether they can be told apart.
+    async fn take_of_several(&mut self, response: Response) -> Result<(), Over> {
         let (passed, requests) = self.segments.take(response);
         // What is not to come any more is said first: etcd goes on with it meanwhile.
         self.send(requests).await?;

@@ -129,7 +129,7 @@ fn window(shared: &Shared) -> Value {
     json!({
         "events": epoch.feed.window(),
         "eventsMax": shared.ring.events,
-        "bytes": shared.commands.stats.window_bytes.load(Ordering::Relaxed),
+        "bytes": epoch.feed.window_bytes(),
         "bytesMax": epoch.feed.window_bytes_max(),
         // null: the window is empty.
         "oldestRevision": oldest.map(|(revision, _)| revision.get()),
