@@ -13,7 +13,7 @@ use revcast::api::yaml;
 use revcast::args::{self, parse};
 use revcast::audit::AuditTarget;
 use revcast::auth::credentials::Presented;
-use revcast::auth::{Access, Guard, Options, Refused};
+use revcast::auth::{Access, Guard, Options};
 use revcast::config::Config;
 use revcast::http::request::Method;
 use revcast::http::route;
@@ -152,7 +152,7 @@ fn what_the_sample_offers_can_be_chosen() {
 /// Whether the shipped rules let a user of the lines that they show do this; the API's paths, or the operators'.
 fn may(guard: &Guard, token: &str, method: Method, path: &str, admin: bool) -> bool {
     let presented = Presented::Token(token.into());
-    let visitor = guard.authenticate(&presented, None, SystemTime::now(), Refused::Nothing).unwrap();
+    let visitor = guard.authenticate(&presented, None, SystemTime::now(), None).unwrap();
     let segments: Vec<String> =
         path.split('/').skip(1).filter(|part| !part.is_empty()).map(str::to_owned).collect();
     let access = if admin {

@@ -386,7 +386,7 @@ impl Guard {
     }
 
     /// Authenticates a request by what is configured here; `certificate` is the connection's verified one, in DER. `wrong`: why
-    /// other credentials were refused before; [`Refused::Nothing`]: there were none.
+    /// other credentials were refused before, if there were some; then the client is not nobody.
     ///
     /// # Errors
     /// 401: wrong credentials, or none where some are required.
@@ -395,7 +395,7 @@ impl Guard {
         presented: &Presented<'_>,
         certificate: Option<&[u8]>,
         now: SystemTime,
-        mut wrong: Refused,
+        mut wrong: Option<Refused>,
     ) -> Result<Visitor, Refused> {
         // The number first: if the state is newer than its number, it is only checked again.
         let number = self.number();
@@ -405,8 +405,8 @@ impl Guard {
                 Ok(found) if found.expires.is_none_or(|ends| now < ends) => {
                     return Ok(visitor(Arc::new(found), Proof::Certificate));
                 }
-                Ok(_) => wrong = Refused::CertificateOver,
-                Err(why) => wrong = Refused::Certificate(why),
+                Ok(_) => wrong = Some(Refused::CertificateOver),
+                Err(why) => wrong = Some(Refused::Certificate(why)),
             }
         }
         // If no token can authenticate, a token counts as none.
@@ -417,10 +417,10 @@ impl Guard {
                 Ok(visitor(identity, proof))
             }
             Presented::Unreadable(why) => Err(Refused::Unreadable(why)),
-            Presented::Nothing if wrong == Refused::Nothing && self.options.anonymous => {
+            Presented::Nothing if wrong.is_none() && self.options.anonymous => {
                 Ok(visitor(Arc::clone(&self.nobody), Proof::Nothing))
             }
-            Presented::Nothing => Err(wrong),
+            Presented::Nothing => Err(wrong.unwrap_or(Refused::Nothing)),
         }
     }
 

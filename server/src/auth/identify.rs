@@ -13,7 +13,7 @@ use super::delegated::{
 };
 use super::guard::{Guard, Proof, Refused, Visitor};
 use crate::http::go_quote;
-use crate::http::request::RequestHead;
+use crate::http::request::{IdentityHeaders, RequestHead};
 use crate::http::status::{GroupResource, Status};
 use crate::identity::Identity;
 
@@ -70,7 +70,7 @@ impl Guard {
         let presented = Presented::of(head);
         let user = certificate.filter(|certificate| certificate.is_client).map(|certificate| certificate.der);
         let delegated = self.delegated.as_ref().filter(|delegated| delegated.options().authentication);
-        let mut wrong = Refused::Nothing;
+        let mut wrong = None;
         // The number first: see `authenticate`.
         let number = self.number();
         if let (Some(delegated), Some(certificate)) = (delegated, certificate)
@@ -79,7 +79,7 @@ impl Guard {
             match spoken_for(delegated, head, certificate) {
                 Ok((identity, proof)) => return Ok(self.visitor(Arc::new(identity), proof, number)),
                 // One that names a user besides is that user's.
-                Err(why) if user.is_none() => wrong = Refused::Proxy(why),
+                Err(why) if user.is_none() => wrong = Some(Refused::Proxy(why)),
                 Err(_) => {}
             }
         }
@@ -97,15 +97,15 @@ impl Guard {
         }
     }
 
-    /// The client as the user that it asks to act as, which the header names; itself, if it asks for none.
+    /// The client as the user that it asks to act as, who is named in these headers; itself, if everybody may do everything.
     ///
     /// # Errors
     /// 400, 403 or 503: it may not, or it is not known whether it may. It is never served as itself then.
     pub async fn impersonate(
         &self,
         upstream: &impl Upstream,
-        head: &RequestHead,
         named: &str,
+        headers: &IdentityHeaders,
         visitor: Visitor,
     ) -> Result<Visitor, Status> {
         if self.is_open() {
@@ -120,7 +120,7 @@ impl Guard {
             );
             return Err(Status::forbidden(GroupResource { group: "", resource: "users" }, named, &why));
         };
-        let Some(asked) = Impersonation::of(&head.identity)? else { return Ok(visitor) };
+        let Some(asked) = Impersonation::of(headers)? else { return Ok(visitor) };
         let mut acting = Vec::new();
         if !real.is_master() {
             for right in asked.rights() {

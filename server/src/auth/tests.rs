@@ -368,9 +368,7 @@ fn who_comes_in_and_who_does_not() {
     for anonymous in [false, true] {
         let guard = Guard::new(Options { anonymous, ..base.clone() }).unwrap();
         let who = |presented| {
-            guard
-                .authenticate(&presented, None, at(NOW), Refused::Nothing)
-                .map(|v: Visitor| v.identity.name.clone())
+            guard.authenticate(&presented, None, at(NOW), None).map(|v: Visitor| v.identity.name.clone())
         };
         assert_eq!(who(token("t1")), Ok("bob".into()));
         assert_eq!(who(token(&jwt)), Ok("https://issuer.example#alice".into()));
@@ -385,12 +383,12 @@ fn who_comes_in_and_who_does_not() {
     }
     // Without rules, authenticated users may do everything, and others nothing.
     let guard = Guard::new(Options { anonymous: true, ..base }).unwrap();
-    let visitor = |presented| guard.authenticate(&presented, None, at(NOW), Refused::Nothing).unwrap();
+    let visitor = |presented| guard.authenticate(&presented, None, at(NOW), None).unwrap();
     assert!(guard.allows(&visitor(token("t1")), &path("version")));
     assert!(!guard.allows(&visitor(Presented::Nothing), &path("version")));
     // If no token can authenticate, a token counts as none: clients send what their kubeconfig contains.
     let open = Guard::open();
-    let visitor = open.authenticate(&token("anything"), None, at(NOW), Refused::Nothing).unwrap();
+    let visitor = open.authenticate(&token("anything"), None, at(NOW), None).unwrap();
     assert!(open.allows(&visitor, &path("version")) && open.is_open());
     assert!(open.pass(&visitor, &path("version"), &Grant::Local, Instant::now()).is_none());
 }
@@ -416,9 +414,7 @@ fn certificates_name_users_where_they_are_asked_for() {
     };
     let guard = Guard::new(base.clone()).unwrap();
     let who = |presented: Presented<'_>, der: &[u8]| {
-        guard
-            .authenticate(&presented, Some(der), at(NOW), Refused::Nothing)
-            .map(|visitor| visitor.identity.name.clone())
+        guard.authenticate(&presented, Some(der), at(NOW), None).map(|visitor| visitor.identity.name.clone())
     };
     assert_eq!(who(Presented::Nothing, &good), Ok("carol".into()));
     assert_eq!(who(token("t1"), &good), Ok("carol".into()), "the certificate comes first, as in Kubernetes");
@@ -427,7 +423,7 @@ fn certificates_name_users_where_they_are_asked_for() {
     assert!(matches!(who(Presented::Nothing, b"x"), Err(Refused::Certificate(_))));
     // A certificate that was not verified does not count.
     let guard = Guard::new(Options { certificates: false, ..base }).unwrap();
-    let visitor = guard.authenticate(&Presented::Nothing, Some(&good), at(NOW), Refused::Nothing).unwrap();
+    let visitor = guard.authenticate(&Presented::Nothing, Some(&good), at(NOW), None).unwrap();
     assert_eq!(visitor.identity.name, "system:anonymous");
 }
 
@@ -452,7 +448,7 @@ fn what_was_allowed_is_asked_again_when_files_change() {
     let guard = Guard::new(options).unwrap();
     let jwt = first.token(&json!({"alg": "EdDSA", "kid": "k0"}), &claims());
     let pass = |presented| {
-        let visitor = guard.authenticate(&presented, None, at(NOW), Refused::Nothing).unwrap();
+        let visitor = guard.authenticate(&presented, None, at(NOW), None).unwrap();
         assert!(guard.allows(&visitor, &path("a")), "{}", visitor.identity.name);
         assert!(!guard.allows(&visitor, &path("b")));
         guard.pass(&visitor, &path("a"), &Grant::Local, Instant::now()).unwrap()

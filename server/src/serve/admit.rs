@@ -39,15 +39,25 @@ pub struct Admitted {
     pub(super) is_forwarded: bool,
 }
 
-/// Authorizes a request, unless it is open to everyone.
-pub(super) async fn granted<H: Host>(
+/// Admits a request, or answers it: 401, 403 or 503. `certificate` is the connection's verified one.
+pub(super) async fn admit<H: Host>(
     app: &App,
     host: &H,
     head: &RequestHead,
-    visitor: Visitor,
     target: Routed,
-    layout: Layout,
-) -> Result<Box<Admitted>, Status> {
+    certificate: Option<PeerCertificate<'_>>,
+    now: SystemTime,
+) -> Admission<Box<Admitted>> {
+    let layout = head.query.layout(head.user_agent.as_deref());
+    let answer = |status: Status| Err(Box::new(spelled(head, layout, &status)));
+    let (user, visitor) = match target {
+        Ok(Target::Health { .. }) => (None, Ok(app.guard().nobody())),
+        Ok(_) | Err(_) => visitor(app, host, head, certificate, now).await,
+    };
+    let visitor = match visitor {
+        Ok(visitor) => visitor,
+        Err(status) => return (user, answer(status)),
+    };
     let catalog = app.catalog();
     let is_forwarded = app.upstream().is_some() && !is_served_here(app, head.method, &target, &catalog);
     let access = match &target {
@@ -70,12 +80,14 @@ pub(super) async fn granted<H: Host>(
             } else {
                 access
             };
-            let grant = app.guard().authorize(&ByHost(host), &visitor, &access).await?;
-            Some((access, grant))
+            match app.guard().authorize(&ByHost(host), &visitor, &access).await {
+                Ok(grant) => Some((access, grant)),
+                Err(status) => return (user, answer(status)),
+            }
         }
     };
     let target = target.and_then(|target| target.taking(head.method));
-    Ok(Box::new(Admitted { layout, target, visitor, catalog, access, is_forwarded }))
+    (user, Ok(Box::new(Admitted { layout, target, visitor, catalog, access, is_forwarded })))
 }
 
 fn term((key, operator, values): (String, &'static str, Vec<String>)) -> Term {
@@ -124,7 +136,7 @@ pub async fn admit_operator<H: Host>(
 
 /// The identity of a request's client, if it is known, and the visitor, who may act as another one. A page of another origin must
 /// not use its reader's credentials, or the access that every local client has.
-pub(super) async fn visitor<H: Host>(
+async fn visitor<H: Host>(
     app: &App,
     host: &H,
     head: &RequestHead,
@@ -147,7 +159,7 @@ pub(super) async fn visitor<H: Host>(
         return (Some(user), Err(status));
     }
     let Some(named) = &head.impersonate else { return (Some(user), Ok(visitor)) };
-    match guard.impersonate(&upstream, head, named, visitor).await {
+    match guard.impersonate(&upstream, named, &head.identity, visitor).await {
         Ok(visitor) => (Some(Arc::clone(&visitor.identity)), Ok(visitor)),
         Err(status) => (Some(user), Err(status)),
     }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::NoBudget;
+use super::Request;
 use super::admit::Admitted;
 use super::app::App;
 use super::reply::spelled;
 use crate::auth::Visitor;
-use crate::frontend::{Forwarding, Frontend, FullBody, Host, Instead, Reply};
+use crate::frontend::{Budget, Forwarding, FullBody, Host, Instead, Reply};
 use crate::http::request::{Method, RequestHead};
 use crate::http::route::Target;
 use crate::http::status::Status;
@@ -19,6 +19,15 @@ use crate::upstream::{Caller, CopyKey, ForwardIdentity, UpstreamError};
 
 /// Subresources whose replies are streams, or end the protocol.
 const LONG: [&str; 5] = ["log", "exec", "attach", "portforward", "proxy"];
+
+/// For requests without a body.
+struct NoBudget;
+
+impl Budget for NoBudget {
+    fn charge(&self, _bytes: usize) -> Result<(), Status> {
+        Ok(())
+    }
+}
 
 /// How the upstream answers a request; `None`: it is answered here.
 pub(super) fn forwards(
@@ -47,7 +56,7 @@ pub(super) async fn without_upstream<H: Host>(
     app: &App,
     host: &H,
     head: &RequestHead,
-    admitted: &<App as Frontend>::Admitted,
+    admitted: &Admitted,
     error: &UpstreamError,
 ) -> Instead {
     // Every authenticated user may read these in a cluster. Who nobody is may be decided by the upstream alone.
@@ -56,7 +65,9 @@ pub(super) async fn without_upstream<H: Host>(
         if let Some(copy) = upstream.copies.get(&key) {
             return Instead::Copy(copy);
         }
-        if let Reply::FullBody(whole) = app.handle(host, head, admitted, Bytes::new(), &NoBudget).await {
+        let request = Request::new(app, host, head, admitted, &NoBudget);
+        let answered = request.answer(Bytes::new()).await;
+        if let Reply::FullBody(whole) = answered.unwrap_or_else(|status| request.refused(&status)) {
             return Instead::Whole(Box::new(whole));
         }
     }

@@ -279,7 +279,7 @@ impl Page {
             ResponseFormat::Protobuf => Pen::Protobuf { items: self.measure(call).await? },
         };
         let mut writer = ListWriter {
-            catalog: Arc::clone(call.catalog),
+            catalog: Arc::clone(&call.catalog),
             resource: call.resource.view,
             shape: call.shape,
             pen,

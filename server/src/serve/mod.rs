@@ -55,8 +55,8 @@ use revcast_engine::escape;
 use revcast_engine::key::Key;
 use revcast_engine::resource::{Codec, Resource};
 
+use admit::admit;
 pub use admit::{Admitted, Operator, admit_operator};
-use admit::{granted, visitor};
 pub use app::{App, Freshness, Life};
 pub use encode::Encoder;
 pub use options::ServeOptions;
@@ -96,18 +96,7 @@ impl Frontend for App {
         certificate: Option<PeerCertificate<'_>>,
         now: SystemTime,
     ) -> Admission<Box<Admitted>> {
-        let layout = head.query.layout(head.user_agent.as_deref());
-        let answer = |status: Status| Box::new(reply::spelled(head, layout, &status));
-        if matches!(routed, Ok(Target::Health { .. })) {
-            let admitted = granted(self, host, head, self.guard().nobody(), routed, layout).await;
-            return (None, admitted.map_err(answer));
-        }
-        let (user, visitor) = visitor(self, host, head, certificate, now).await;
-        let admitted = match visitor {
-            Ok(visitor) => granted(self, host, head, visitor, routed, layout).await,
-            Err(status) => Err(status),
-        };
-        (user, admitted.map_err(answer))
+        admit(self, host, head, routed, certificate, now).await
     }
 
     fn takes_body(&self, admitted: &Box<Admitted>) -> bool {
@@ -149,19 +138,8 @@ impl Frontend for App {
         body: Bytes,
         budget: &dyn Budget,
     ) -> Reply {
-        let (app, query, layout) = (self, &head.query, admitted.layout);
-        // What was authorized is answered. A body may take longer than the objects of a resource are kept that is not served any more.
-        let newer = (head.body != BodyFraming::None).then(|| app.catalog());
-        let catalog = newer.as_ref().unwrap_or(&admitted.catalog);
-        let request = Request { app, catalog, host, head, admitted, budget, query, layout };
-        let answered = match &admitted.target {
-            Ok(target) => request.answer(target, body).await,
-            Err(RouteError::Method { allow, of, everywhere }) => {
-                Ok(request.refuse(allow, of.as_ref(), *everywhere))
-            }
-            Err(error @ RouteError::Name { .. }) => Err(error.status()),
-        };
-        match answered.unwrap_or_else(|status| reply::status(&status, request.errors())) {
+        let request = Request::new(self, host, head, admitted, budget);
+        match request.answer(body).await.unwrap_or_else(|status| request.refused(&status)) {
             Reply::FullBody(whole) if gzip::is_worth_it(&whole) && head.accepts_gzip() => {
                 Reply::FullBody(gzip::shrink(host, whole).await)
             }
@@ -174,20 +152,11 @@ impl Frontend for App {
     }
 }
 
-/// For requests without a body.
-struct NoBudget;
-
-impl Budget for NoBudget {
-    fn charge(&self, _bytes: usize) -> Result<(), Status> {
-        Ok(())
-    }
-}
-
 /// A request before its resource is known.
 struct Request<'a, H> {
     app: &'a App,
     /// What is served while the request is answered, also if that changes meanwhile.
-    catalog: &'a Arc<Catalog>,
+    catalog: Arc<Catalog>,
     host: &'a H,
     head: &'a RequestHead,
     admitted: &'a Admitted,
@@ -198,7 +167,28 @@ struct Request<'a, H> {
 }
 
 impl<'a, H: Host> Request<'a, H> {
-    async fn answer(&self, target: &Target, body: Bytes) -> Result<Reply, Status> {
+    fn new(
+        app: &'a App,
+        host: &'a H,
+        head: &'a RequestHead,
+        admitted: &'a Admitted,
+        budget: &'a dyn Budget,
+    ) -> Self {
+        // What was authorized is answered. A body may take longer than the objects of a resource are kept that is not served any more.
+        let has_body = head.body != BodyFraming::None;
+        let catalog = if has_body { app.catalog() } else { Arc::clone(&admitted.catalog) };
+        let (query, layout) = (&head.query, admitted.layout);
+        Self { app, catalog, host, head, admitted, budget, query, layout }
+    }
+
+    async fn answer(&self, body: Bytes) -> Result<Reply, Status> {
+        let target = match &self.admitted.target {
+            Ok(target) => target,
+            Err(RouteError::Method { allow, of, everywhere }) => {
+                return Ok(self.refuse(allow, of.as_ref(), *everywhere));
+            }
+            Err(error @ RouteError::Name { .. }) => return Err(error.status()),
+        };
         match target {
             Target::Root => Ok(Reply::FullBody(reply::whole(200, JSON, self.catalog.root.clone()))),
             Target::Api => self.discovery("/api"),
@@ -221,6 +211,13 @@ impl<'a, H: Host> Request<'a, H> {
                 let call = self.call(resource, namespace.as_deref())?;
                 self.collection(&call, &body).await
             }
+            // A watch, whichever of the two says so.
+            Target::Collection { of, namespace } | Target::WatchCollection { of, namespace } => {
+                let Some(resource) = self.resource(of)? else { return Ok(reply::page_not_found()) };
+                let call = self.call(resource, namespace.as_deref())?;
+                let options = WatchOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;
+                watch::handle(&call, options, None).await
+            }
             Target::Object { of, namespace, name } => {
                 let Some(resource) = self.resource(of)? else { return Ok(reply::page_not_found()) };
                 let call = self.call(resource, namespace.as_deref())?;
@@ -233,12 +230,6 @@ impl<'a, H: Host> Request<'a, H> {
                     return Err(Status::unknown_resource());
                 }
                 self.object(&call, name, Part::Status, &body).await
-            }
-            Target::Collection { of, namespace } | Target::WatchCollection { of, namespace } => {
-                let Some(resource) = self.resource(of)? else { return Ok(reply::page_not_found()) };
-                let call = self.call(resource, namespace.as_deref())?;
-                let options = WatchOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;
-                watch::handle(&call, options, None).await
             }
             Target::WatchObject { of, namespace, name } => {
                 let Some(resource) = self.resource(of)? else { return Ok(reply::page_not_found()) };
@@ -257,6 +248,10 @@ impl<'a, H: Host> Request<'a, H> {
         matches!(self.head.method, Method::Get | Method::Head) && self.query.watches()
     }
 
+    fn refused(&self, status: &Status) -> Reply {
+        reply::status(status, self.errors())
+    }
+
     /// The format of an error.
     fn errors(&self) -> ResponseFormat {
         ResponseFormat::of_errors(self.head.accept.as_deref(), self.layout)
@@ -266,7 +261,7 @@ impl<'a, H: Host> Request<'a, H> {
     fn refuse(&self, allow: &'static str, of: Option<&ResourcePath>, everywhere: bool) -> Reply {
         match of.map(|of| self.resource(of)) {
             Some(Ok(None)) => reply::page_not_found(),
-            Some(Err(status)) => reply::status(&status, self.errors()),
+            Some(Err(status)) => self.refused(&status),
             Some(Ok(Some(resource))) if everywhere && resource.namespaced => {
                 reply::method_not_allowed("GET", self.errors())
             }
@@ -365,7 +360,7 @@ impl<'a, H: Host> Request<'a, H> {
     }
 
     /// The resource that a path names; `None`: its group and version are not served either (recording 12).
-    fn resource(&self, of: &ResourcePath) -> Result<Option<&'a ApiResource>, Status> {
+    fn resource(&self, of: &ResourcePath) -> Result<Option<&ApiResource>, Status> {
         let registry = &self.catalog.registry;
         match registry.find(&of.group, &of.version, &of.resource) {
             Some(resource) => Ok(Some(resource)),

@@ -196,8 +196,7 @@ impl Connection {
             carrier.buffer = Vec::new();
         }
         // A new connection must send a head within the timeout; between requests the idle timeout applies.
-        let opened = self.opened.take();
-        let mut deadline = opened.map(|opened| opened + head_timeout);
+        let mut deadline = self.opened.take().map(|opened| opened + head_timeout);
         if !carrier.buffer.is_empty() && exchange.arrival.is_none() {
             // It came together with what was before it.
             exchange.arrive().await;
@@ -205,7 +204,7 @@ impl Connection {
         loop {
             let Exchange { local, client, carrier, arrival, .. } = exchange;
             let begun = carrier.buffer.len().min(PREFACE.len());
-            self.may_be_http2 &= carrier.buffer[..begun] == PREFACE[..begun];
+            self.may_be_http2 = self.may_be_http2 && carrier.buffer[..begun] == PREFACE[..begun];
             if self.may_be_http2 && begun == PREFACE.len() {
                 return Next::Http2;
             }
@@ -218,7 +217,6 @@ impl Connection {
                         carrier.raw_head.extend_from_slice(&carrier.buffer[..head_len]);
                     }
                     carrier.buffer.drain(..head_len);
-                    self.may_be_http2 = false;
                     return Next::Request(head);
                 }
                 Ok(Parsed::Incomplete) => {}
@@ -236,8 +234,10 @@ impl Connection {
                 if self.resumed.is_some() { RESUME_TIMEOUT.min(idle_timeout) } else { idle_timeout }
             } else {
                 let deadline = *deadline.get_or_insert_with(|| Instant::now() + head_timeout);
-                let sooner = opened.filter(|_| is_http2).map(|opened| opened + PREFACE_TIMEOUT);
-                sooner.unwrap_or(deadline).min(deadline).saturating_duration_since(Instant::now())
+                // The whole preface may take as long as the settings after it.
+                let sooner =
+                    if is_http2 { head_timeout.saturating_sub(PREFACE_TIMEOUT) } else { Duration::ZERO };
+                deadline.saturating_duration_since(Instant::now()).saturating_sub(sooner)
             };
             let Some(transport) = &mut carrier.transport else { return Next::Over(Over::Quiet) };
             let arriving = Arriving { local, client, arrival };
