@@ -23,7 +23,7 @@ pub fn event<T>(out: &mut Vec<u8>, kind: MessageKind, write_object: impl FnOnce(
     written
 }
 
-/// Appends an ERROR event around a Status object, after which [`CLOSING`] follows.
+/// Appends an ERROR event around a Status object.
 pub fn error(out: &mut Vec<u8>, status: &[u8]) {
     out.extend_from_slice(ERROR_OPENING);
     out.extend_from_slice(status);

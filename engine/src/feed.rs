@@ -1,4 +1,5 @@
-//! What all shards share with the publisher: the reading end of the ring, snapshots, and the few numbers between them.
+//! What all shards share with the publisher: the reading end of the ring, snapshots, and the few numbers between them; and how a value
+//! becomes a state, which depends on nothing else.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -43,7 +43,7 @@ mod watcher;
 pub use event::Event;
 pub use feed::Feed;
 pub use object::{Object, Unreadable};
-pub use publisher::{BatchError, Publisher, RingLimits, Weight};
+pub use publisher::{BatchError, Publisher, RingLimits};
 pub use scope::{Objects, Scope};
 pub use shard::{
     Census, Ended, Lag, Memory, Outlet, PhaseCounts, PhaseName, Run, Sent, Shard, ShardConfig, Slow, Stats,

@@ -155,11 +155,11 @@ impl<'a> Draft<'a> {
             })
         });
         self.bytes.extend_from_slice(&behind);
-        let behind = u32::try_from(behind.len()).ok();
+        let behind_len = u32::try_from(behind.len()).ok();
         let small = |len: usize| u8::try_from(len).expect("a framing adds a few bytes");
         let message = Message {
             bytes: Arc::from(&self.bytes[first..]),
-            behind: behind.unwrap_or_default(),
+            behind: behind_len.unwrap_or_default(),
             head: small(len),
             tail: small(self.framing.tail.len()),
             ends: false,
@@ -168,7 +168,7 @@ impl<'a> Draft<'a> {
             self.bytes.clear();
             SPARE.set(self.bytes);
         }
-        (message, table.filter(|_| behind.is_some()))
+        (message, table.filter(|_| behind_len.is_some()))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::attributes::AttributeTexts;
 ///
 /// It must be deterministic: a message of a watch that was sent by half is made again, and must come out the same.
 pub trait MessageType: Send + Sync + fmt::Debug {
-    /// Reads a message that a store holds, with its revision: what selectors see of it. Texts that stand in the message are best
+    /// Reads a message that a store holds: what selectors see of it. Its revision is not in it, or another one. Texts that stand in the message are best
     /// borrowed from there: then an object keeps no copy of them. What this accepts, [`MessageType::push_members`] can
     /// show.
     ///

@@ -1,6 +1,6 @@
 //! The one writer: changes in, events in the ring, snapshots of the index.
 //!
-//! It owns decode, the index and the writing end of the ring. One revision goes in whole and becomes visible
+//! It owns the index, the writing end of the ring, and the call that wakes the shards. One revision goes in whole and becomes visible
 //! whole. It never waits: [`Publisher::should_wait`] returns whether a shard lags so far that its driver should. It
 //! knows neither the source of changes nor the watchers.
 
@@ -47,13 +47,6 @@ impl Default for RingLimits {
     }
 }
 
-/// What a batch adds to the window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Weight {
-    events: u64,
-    bytes: u64,
-}
-
 /// A batch that cannot be published. Nothing of it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -77,7 +70,7 @@ impl fmt::Display for BatchError {
 
 impl std::error::Error for BatchError {}
 
-/// Called when something new is visible.
+/// Called after each publication.
 struct Waker(Box<dyn Fn() + Send>);
 
 impl fmt::Debug for Waker {
@@ -214,8 +207,8 @@ impl Publisher {
         self.arrived
     }
 
-    /// Takes what one revision changed: whole, or not at all. Visible with the next [`Publisher::publish`]. One without changes
-    /// is progress. A value that cannot be served becomes an unreadable object. Of one revision the events of such values come
+    /// Takes what one revision changed: whole, or not at all. Visible with the next [`Publisher::publish`]. A newer one without
+    /// changes is progress. A value that cannot be served becomes an unreadable object. Of one revision the events of such values come
     /// first, so that a watch which ends there has seen all of the revisions before and nothing of this one.
     ///
     /// `as_of_seconds` is the wall time since the Unix epoch, for ages shown in Tables.
@@ -367,44 +360,27 @@ impl Publisher {
         self.let_go();
     }
 
-    /// What a batch would add to the window.
+    /// Whether the driver should publish and wait before it passes a batch: with it half of the window would be filled by what some
+    /// shard still needs. A batch that is larger than that waits until no shard needs anything, and is then taken completely.
     #[must_use]
-    pub fn weigh(&self, batch: &Batch) -> Weight {
-        let bytes = |change: &Change| match &change.value {
+    pub fn should_wait(&self, batch: &Batch) -> bool {
+        let Some(needed) = self.feed.needed_from() else { return false };
+        let events = self.ring.next().get().saturating_sub(needed.get());
+        if events == 0 {
+            return false;
+        }
+        let taken = needed.get().checked_sub(1).and_then(|last| self.feed.ring.get(Position::new(last)).ok());
+        let taken = taken.map_or(self.bytes_forgotten, |event| event.bytes_through);
+        let weight = |change: &Change| match &change.value {
             Some(value) => value.len(),
             None => self.index.get(&change.key).map_or(0, |before| before.weight()),
         };
-        Weight {
-            events: batch.changes.len() as u64,
-            bytes: batch.changes.iter().map(bytes).sum::<usize>() as u64,
-        }
-    }
-
-    /// Whether the driver should publish and wait before it passes a batch of this weight: with it half of the window would
-    /// be filled by what some shard still needs. A batch that is larger than that waits until no shard needs anything, and is
-    /// then taken completely.
-    #[must_use]
-    pub fn should_wait(&self, weight: Weight) -> bool {
-        self.backlog_with(0, 0) > 0.0 && self.backlog_with(weight.events, weight.bytes) >= limits::BACKLOG_MAX
-    }
-
-    /// How full the window is with events that some shard still needs and so many more: 0.0 not at all, 1.0 to the last, more
-    /// when a revision is larger than the window.
-    fn backlog_with(&self, more_events: u64, more_bytes: u64) -> f64 {
-        let Some(needed) = self.feed.needed_from() else { return 0.0 };
-        let events = self.ring.next().get().saturating_sub(needed.get());
-        let taken = needed.get().checked_sub(1).and_then(|last| self.feed.ring.get(Position::new(last)).ok());
-        let taken = taken.map_or(self.bytes_forgotten, |event| event.bytes_through);
-        let bytes = self.bytes_published - taken;
+        let bytes = self.bytes_published - taken + batch.changes.iter().map(weight).sum::<usize>() as u64;
         // A share needs no more precision than this.
         #[allow(clippy::cast_precision_loss)]
         let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
-        if events + more_events == 0 {
-            0.0
-        } else {
-            let events = share(events + more_events, self.events_max as u64);
-            events.max(share(bytes + more_bytes, self.bytes_max()))
-        }
+        let events = share(events + batch.changes.len() as u64, self.events_max as u64);
+        events.max(share(bytes, self.bytes_max())) >= limits::BACKLOG_MAX
     }
 
     /// The newest revision taken.

@@ -82,10 +82,10 @@ impl<T> Announced<T> {
     }
 }
 
-/// Which parts of what is read were copied into an object, and where to: at most four.
+/// Which parts of a text or message were copied where its revision was spliced in, and where to: at most four.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
-    /// Where they begin in what is read and in the object, in this order.
+    /// Where they begin, by offset or by address, and the offset of their copies. Both grow.
     begin: [(usize, usize); 4],
     len: usize,
 }
@@ -96,7 +96,7 @@ impl Copies {
         self.len += 1;
     }
 
-    /// Where a byte of what is read is in the object, if nothing before it in its part got longer.
+    /// Where the copy of a byte is, if nothing before it in its part got longer.
     pub(super) fn place(&self, at: usize) -> Option<usize> {
         let (from, to) = self.begin[..self.len].iter().rfind(|(from, _)| *from <= at)?;
         Some(to.saturating_add(at - from))

@@ -386,7 +386,7 @@ impl Guard {
     }
 
     /// Authenticates a request by what is configured here; `certificate` is the connection's verified one, in DER. `wrong`: why
-    /// other credentials were refused before, if there were some; then the client is not nobody.
+    /// other credentials were refused before, if there were some: then it is not taken as anonymous.
     ///
     /// # Errors
     /// 401: wrong credentials, or none where some are required.

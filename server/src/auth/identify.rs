@@ -13,7 +13,7 @@ use super::delegated::{
 };
 use super::guard::{Guard, Proof, Refused, Visitor};
 use crate::http::go_quote;
-use crate::http::request::{IdentityHeaders, RequestHead};
+use crate::http::request::RequestHead;
 use crate::http::status::{GroupResource, Status};
 use crate::identity::Identity;
 
@@ -97,17 +97,17 @@ impl Guard {
         }
     }
 
-    /// The client as the user that it asks to act as, who is named in these headers; itself, if everybody may do everything.
+    /// The client as the user that it asks to act as; itself, if it asks for none.
     ///
     /// # Errors
     /// 400, 403 or 503: it may not, or it is not known whether it may. It is never served as itself then.
     pub async fn impersonate(
         &self,
         upstream: &impl Upstream,
-        named: &str,
-        headers: &IdentityHeaders,
+        head: &RequestHead,
         visitor: Visitor,
     ) -> Result<Visitor, Status> {
+        let Some(named) = &head.impersonate else { return Ok(visitor) };
         if self.is_open() {
             return Ok(visitor);
         }
@@ -120,7 +120,7 @@ impl Guard {
             );
             return Err(Status::forbidden(GroupResource { group: "", resource: "users" }, named, &why));
         };
-        let Some(asked) = Impersonation::of(headers)? else { return Ok(visitor) };
+        let Some(asked) = Impersonation::of(&head.identity)? else { return Ok(visitor) };
         let mut acting = Vec::new();
         if !real.is_master() {
             for right in asked.rights() {

@@ -158,8 +158,10 @@ async fn visitor<H: Host>(
     {
         return (Some(user), Err(status));
     }
-    let Some(named) = &head.impersonate else { return (Some(user), Ok(visitor)) };
-    match guard.impersonate(&upstream, named, &head.identity, visitor).await {
+    if head.impersonate.is_none() {
+        return (Some(user), Ok(visitor));
+    }
+    match guard.impersonate(&upstream, head, visitor).await {
         Ok(visitor) => (Some(Arc::clone(&visitor.identity)), Ok(visitor)),
         Err(status) => (Some(user), Err(status)),
     }

@@ -67,7 +67,7 @@ pub(super) async fn without_upstream<H: Host>(
         }
         let request = Request::new(app, host, head, admitted, &NoBudget);
         let answered = request.answer(Bytes::new()).await;
-        if let Reply::FullBody(whole) = answered.unwrap_or_else(|status| request.refused(&status)) {
+        if let Reply::FullBody(whole) = answered.unwrap_or_else(|status| request.failed(&status)) {
             return Instead::Whole(Box::new(whole));
         }
     }

@@ -139,7 +139,7 @@ impl Frontend for App {
         budget: &dyn Budget,
     ) -> Reply {
         let request = Request::new(self, host, head, admitted, budget);
-        match request.answer(body).await.unwrap_or_else(|status| request.refused(&status)) {
+        match request.answer(body).await.unwrap_or_else(|status| request.failed(&status)) {
             Reply::FullBody(whole) if gzip::is_worth_it(&whole) && head.accepts_gzip() => {
                 Reply::FullBody(gzip::shrink(host, whole).await)
             }
@@ -248,7 +248,8 @@ impl<'a, H: Host> Request<'a, H> {
         matches!(self.head.method, Method::Get | Method::Head) && self.query.watches()
     }
 
-    fn refused(&self, status: &Status) -> Reply {
+    /// The reply that is this error.
+    fn failed(&self, status: &Status) -> Reply {
         reply::status(status, self.errors())
     }
 
@@ -261,7 +262,7 @@ impl<'a, H: Host> Request<'a, H> {
     fn refuse(&self, allow: &'static str, of: Option<&ResourcePath>, everywhere: bool) -> Reply {
         match of.map(|of| self.resource(of)) {
             Some(Ok(None)) => reply::page_not_found(),
-            Some(Err(status)) => self.refused(&status),
+            Some(Err(status)) => self.failed(&status),
             Some(Ok(Some(resource))) if everywhere && resource.namespaced => {
                 reply::method_not_allowed("GET", self.errors())
             }

@@ -38,7 +38,7 @@ impl Feeder {
     /// Backpressure: whether shards have no room for this batch yet, and the server has not closed. They make room only when
     /// what was taken is published.
     pub(super) fn must_wait(&self, batch: &Batch) -> bool {
-        self.publisher.should_wait(self.publisher.weigh(batch)) && !self.commands.is_closing()
+        self.publisher.should_wait(batch) && !self.commands.is_closing()
     }
 
     /// What was taken since the arrival is published: counts how long that took.

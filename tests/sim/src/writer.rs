@@ -40,7 +40,7 @@ impl World {
         }
         let count = states.len();
         let batch = Batch { revision: Revision::new(revision), changes };
-        if self.plan.waits && self.publisher.should_wait(self.publisher.weigh(&batch)) {
+        if self.plan.waits && self.publisher.should_wait(&batch) {
             self.net.coverage.backpressure += 1;
             return Ok(false);
         }

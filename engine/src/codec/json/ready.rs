@@ -89,11 +89,11 @@ impl Ready<'_> {
         kind: MessageKind,
     ) -> Result<Announced<Places>, DecodeError> {
         let mut draft = Draft::new(framing, self.text.len() + BESIDE);
-        let first = draft.payload().len();
+        let begin = draft.payload().len();
         let (object, places, copies) = envelope::event(draft.payload(), kind, |out| {
-            let start = out.len() - first;
+            let start = out.len() - begin;
             let (places, copies) = splice(resource, &self.text, self.escapes, &self.found, revision, out);
-            (start..out.len() - first, places, copies)
+            (start..out.len() - begin, places, copies)
         });
         let place = |attribute: &str| Some(object.start + copies.place(self.place(attribute)?)?);
         let (message, table) = draft.finish_with(Some(&self.texts), place);

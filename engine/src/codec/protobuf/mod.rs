@@ -160,11 +160,12 @@ impl<'a> Places<'a> {
         self.rest.0.len() + field_len(METADATA, self.metadata_len(digits)) + self.rest.1.len()
     }
 
-    /// Appends the message with a revision. Returns from which addresses its parts were copied, and to where.
+    /// Appends the message with a revision. Returns from which addresses its parts were copied.
     fn push(&self, out: &mut Vec<u8>, digits: &[u8]) -> Copies {
+        let start = out.len();
         let mut copies = Copies::default();
         let mut copy = |out: &mut Vec<u8>, part: &[u8]| {
-            copies.add(part.as_ptr().addr(), out.len());
+            copies.add(part.as_ptr().addr(), out.len() - start);
             out.extend_from_slice(part);
         };
         copy(out, self.rest.0);
@@ -326,15 +327,80 @@ pub(super) fn announce(
     let len = Envelope::len(types, message_len);
     let texts = of.read(message).map_err(DecodeError::Message)?;
     let mut draft = Draft::new(framing, len + BESIDE);
-    let first = draft.payload().len();
     open_event(draft.payload(), event_type(kind), len);
     let start = draft.len();
     Envelope::open(draft.payload(), types, message_len);
+    let message_at = draft.len();
     let copies = places.push(draft.payload(), digits);
     Envelope::close(draft.payload());
     let object = start..draft.len();
     debug_assert_eq!(object.len(), len);
-    let place = |text: &str| copies.place(text.as_ptr().addr())?.checked_sub(first);
-    let (message, table) = draft.finish_with(Some(&texts), place);
-    Announced::new(message, kind, object, table.ok_or(DecodeError::TooLarge(len))?, of.clone())
+    let place = |text: &str| copies.place(text.as_ptr().addr())?.checked_add(message_at);
+    let (made, table) = draft.finish_with(Some(&texts), place);
+    Announced::new(made, kind, object, table.ok_or(DecodeError::TooLarge(len))?, of.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::attributes::{AttributeTexts, FieldId};
+    use crate::framing::tests::COUNTED;
+    use crate::message_type::MessageType;
+    use crate::resource::Field;
+
+    /// Selectors see a few texts of it, wherever they stand.
+    #[derive(Debug)]
+    struct Texts;
+
+    impl MessageType for Texts {
+        fn read<'a>(&'a self, message: &'a [u8]) -> Result<AttributeTexts<'a>, String> {
+            let find = |what: &str| {
+                let at = message.windows(what.len()).position(|part| part == what.as_bytes());
+                let part = at.map(|at| &message[at..at + what.len()]);
+                part.and_then(|part| str::from_utf8(part).ok()).unwrap_or_default().into()
+            };
+            let fields = vec![find("name"), find("space"), find("front"), find("rest"), "default".into()];
+            Ok(AttributeTexts::new(vec![(find("label"), find("value"))], fields))
+        }
+
+        fn push_members(&self, _: &mut Vec<u8>, _: &[u8]) {}
+    }
+
+    /// What stands on both sides of the revision, and of the metadata, is kept once.
+    #[test]
+    fn texts_that_stand_in_the_message_are_not_kept_twice() {
+        let fields = ["front", "rest", "default"].map(Field::at).to_vec();
+        let pods = Resource::new("v1", "Pod", true, fields);
+        let of = SharedType::new(Texts);
+        for version in [None, Some("9"), Some("1234567")] {
+            for padding in [0, 70_000] {
+                let mut metadata = Vec::new();
+                push_field(&mut metadata, 1, b"name");
+                push_field(&mut metadata, 3, b"space");
+                version.into_iter().for_each(|it| push_field(&mut metadata, RESOURCE_VERSION, it.as_bytes()));
+                push_field(&mut metadata, 11, b"label:value");
+                let mut message = Vec::new();
+                push_field(&mut message, 7, b"front");
+                push_field(&mut message, METADATA, &metadata);
+                push_field(&mut message, 2, &vec![b'.'; padding]);
+                push_field(&mut message, 3, b"rest");
+                let mut stored = Vec::new();
+                Envelope::push(&mut stored, ("v1", "Pod"), message.len(), |out| out.extend(&message));
+                let stored = Bytes::from(stored);
+                let (revision, kind) = (Revision::new(123), MessageKind::Added);
+                let made = announce(&COUNTED, &pods, &of, &stored, revision, kind).expect("it is read");
+                let read = |id: u8| made.attributes().field(FieldId::new(id));
+                assert_eq!(
+                    (0..5).map(read).collect::<Vec<_>>(),
+                    ["name", "space", "front", "rest", "default"].map(str::as_bytes)
+                );
+                assert_eq!(made.attributes().label(b"label"), Some(&b"value"[..]));
+                let beside = made.own().bytes().len() - made.own().framed().len();
+                let place = if padding == 0 { 4 } else { 8 };
+                assert_eq!(beside, "default".len() + 7 * place, "{version:?} {padding}");
+            }
+        }
+    }
 }

@@ -68,17 +68,18 @@ impl Definitions {
         }
     }
 
-    /// Follows the changes of one revision. Taking them again has no effect.
-    pub(super) fn follow(&self, changes: &[Change]) {
+    /// Follows the changes of one revision. Taking them again has no effect. Returns whether objects are to be loaded before it is
+    /// published: see [`Definitions::unloaded`].
+    pub(super) fn follow(&self, changes: &[Change]) -> bool {
         let of_definitions = || changes.iter().filter(|change| Some(change.key.resource()) == self.row);
-        if of_definitions().next().is_none() {
-            return;
-        }
         let state = &mut *self.state.borrow_mut();
-        for change in of_definitions() {
-            state.read(change.key.name().to_owned(), change.value.as_ref());
+        if of_definitions().next().is_some() {
+            for change in of_definitions() {
+                state.read(change.key.name().to_owned(), change.value.as_ref());
+            }
+            state.define(&self.catalogs);
         }
-        state.define(&self.catalogs);
+        !state.unloaded.is_empty()
     }
 
     /// The folders whose objects are to be loaded before the next revision is published.

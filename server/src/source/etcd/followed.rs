@@ -206,8 +206,9 @@ impl Followed {
 
     /// Takes one revision, after the objects of resources that it defines are loaded.
     pub(super) async fn take(&mut self, context: &EtcdContext, batch: &Batch) -> Result<(), SourceError> {
-        context.definitions.follow(&batch.changes);
-        load::load_added(context, &mut self.feeder.publisher, self.cluster, batch.revision).await?;
+        if context.definitions.follow(&batch.changes) {
+            load::load_added(context, &mut self.feeder.publisher, self.cluster, batch.revision).await?;
+        }
         let taken = self.feeder.publisher.handle_batch_with(batch, &[], load::wall_seconds());
         // The assembler passes each revision once, in order.
         taken.unwrap_or_else(|error| panic!("revision {} cannot be published: {error}", batch.revision));

@@ -117,17 +117,17 @@ impl Segments {
         requests
     }
 
-    /// Whether there is one watch alone: all messages of the stream are its own, and are passed on as they are.
-    pub(super) const fn is_alone(&self) -> bool {
+    /// Takes note of a message if there is one watch alone: then it is passed on as it is, as all of the stream are. `false`: it is
+    /// for [`Segments::take`].
+    pub(super) fn note_of_one(&mut self, response: &Response) -> bool {
+        if self.is_alone {
+            self.left[0].is_created |= response.created;
+        }
         self.is_alone
     }
 
-    /// A message of the watch that is alone.
-    pub(super) fn note_alone(&mut self, response: &Response) {
-        self.left[0].is_created |= response.created;
-    }
-
-    /// Takes a message of a stream that has several watches, or will have, and returns what one watch would have sent by now, and what is asked of etcd after it.
+    /// Takes a message of a stream that has several watches, or will have: returns what one watch would have sent by now, and what is
+    /// asked of etcd after it.
     pub(super) fn take(&mut self, response: Response) -> (Vec<Response>, Vec<Request>) {
         debug_assert!(!self.is_alone, "it is passed on as it is");
         let (mut passed, mut requests) = (Vec::new(), Vec::new());
@@ -426,12 +426,7 @@ mod tests {
 
     /// What is told when this message comes, and what is asked.
     fn told(segments: &mut Segments, response: Response) -> (Vec<Response>, Vec<Request>) {
-        if segments.is_alone() {
-            segments.note_alone(&response);
-            (vec![response], Vec::new())
-        } else {
-            segments.take(response)
-        }
+        if segments.note_of_one(&response) { (vec![response], Vec::new()) } else { segments.take(response) }
     }
 
     /// Reads a history of random length in segments while it grows.

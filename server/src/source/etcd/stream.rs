@@ -139,11 +139,13 @@ impl Reader {
                 Err(error) => Err(Stop::Failed(explain(&error, false))),
             };
             let passed = match response {
-                Ok(response) if self.segments.is_alone() => {
-                    self.segments.note_alone(&response);
-                    self.sender.send(Ok(response)).await.map_err(|_| Over)
+                Ok(response) => {
+                    if self.segments.note_of_one(&response) {
+                        self.sender.send(Ok(response)).await.map_err(|_| Over)
+                    } else {
+                        self.take_of_several(response).await
+                    }
                 }
-                Ok(response) => self.take_of_several(response).await,
                 Err(stop) => {
                     // Nobody may listen.
                     let _ = self.sender.send(Err(stop)).await;
