@@ -2,8 +2,8 @@
 //!
 //! It owns the view of a value that is kept. A resource has one codec: its row of the schema names it ([`Codec`]). Kubernetes
 //! objects are JSON or protobuf: each value says by its first bytes which. Another form of Kubernetes' objects is a module here, and a
-//! variant of `Form`, `Kept`, `ReadValue` and [`Value`]; on the last match those who show a value (`object`, `encoding`, and the server's
-//! replies). Only values that are no Kubernetes objects want another [`Codec`]. A codec knows neither earlier values of a key nor its readers.
+//! variant of `Form`, `Kept`, `ReadValue` and [`Value`]; `object` matches what is kept, and those who show a value (`encoding`, the server's
+//! replies) the last one: `server/ARCHITECTURE.md` has the list. Only values that are no Kubernetes objects want another [`Codec`]. A codec knows neither earlier values of a key nor its readers.
 
 mod announced;
 mod error;
